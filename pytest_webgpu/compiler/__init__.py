@@ -1,0 +1,1 @@
+"""Torch graph -> list of dispatches."""

@@ -1,0 +1,1 @@
+"""Op x kernel x device -> verdict."""

@@ -1,0 +1,1 @@
+"""Whether anything got worse than it was."""

@@ -1,0 +1,1 @@
+"""Runs WGSL somewhere. Knows nothing of ops, models or pytest."""

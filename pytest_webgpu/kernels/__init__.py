@@ -1,0 +1,1 @@
+"""Reads .wgsl files. Knows nothing of devices."""

@@ -1,0 +1,1 @@
+"""What time things take, and how sure that is."""

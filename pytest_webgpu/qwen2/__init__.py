@@ -1,0 +1,1 @@
+"""Qwen2.5: its shapes, weights, reference and generation."""
