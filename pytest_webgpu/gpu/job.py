@@ -1,0 +1,414 @@
+"""The one protocol by which WGSL is run: commands and blobs that cross a process, a pipe or a network.
+
+A job is a list of commands on named things (buffers, pipelines, programs) that live in a runner until they
+are dropped, so they are made once and used by many later jobs. Commands are plain data: JSON and blobs of bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+
+Bytes: TypeAlias = "bytes | bytearray | memoryview"
+Mode = Literal["one-pass", "pass-each", "submit-each", "wait-each"]
+MODES: tuple[Mode, ...] = ("one-pass", "pass-each", "submit-each", "wait-each")
+
+
+@dataclass(frozen=True)
+class MakeBuffer:
+    """A buffer of `size` bytes (rounded up to 4); storage, uniform, indirect and copy use as `usage` says."""
+
+    kind: ClassVar[str] = "make-buffer"
+    name: str
+    size: int
+    usage: Literal["storage", "uniform", "indirect"] = "storage"
+
+
+@dataclass(frozen=True)
+class WriteBuffer:
+    """`data` (a multiple of 4 bytes) into the buffer at `offset`, in the order of the queue."""
+
+    kind: ClassVar[str] = "write-buffer"
+    name: str
+    data: Bytes
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class FillBuffer:
+    """Repeats the 32-bit `word` over `size` bytes from `offset` (the whole rest of the buffer when None)."""
+
+    kind: ClassVar[str] = "fill-buffer"
+    name: str
+    word: int
+    offset: int = 0
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class CopyBuffer:
+    kind: ClassVar[str] = "copy-buffer"
+    source: str
+    target: str
+    size: int
+    source_offset: int = 0
+    target_offset: int = 0
+
+
+@dataclass(frozen=True)
+class ReadBuffer:
+    """Value: {"blob": index into the result's blobs}. `size` None reads to the end."""
+
+    kind: ClassVar[str] = "read-buffer"
+    name: str
+    offset: int = 0
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One entry of an explicit bind-group layout."""
+
+    group: int
+    binding: int
+    type: Literal["storage", "read-only-storage", "uniform"]
+
+
+@dataclass(frozen=True)
+class MakePipeline:
+    """A compute pipeline with an explicit layout. Value: {"warnings": [...]} where the compiler gave any.
+
+    `enable` names WebGPU features ("shader-f16", "subgroups") that the source uses: each implementation adds or
+    removes the `enable` line that its own compiler needs. Pipelines of equal source and constants are shared.
+    """
+
+    kind: ClassVar[str] = "make-pipeline"
+    name: str
+    code: str
+    entry: str
+    slots: tuple[Slot, ...]
+    constants: Mapping[str, float] = field(default_factory=dict)
+    enable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a program binds at (group, binding); `size` None binds to the end of the buffer."""
+
+    group: int
+    binding: int
+    buffer: str
+    offset: int = 0
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    pipeline: str
+    bound: tuple[Bound, ...]
+    workgroups: tuple[int, int, int]
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class MakeProgram:
+    """A list of dispatches with its bind groups made ahead. Checked against limits when made."""
+
+    kind: ClassVar[str] = "make-program"
+    name: str
+    dispatches: tuple[Dispatch, ...]
+
+
+@dataclass(frozen=True)
+class Collect:
+    """After each repetition copies `size` bytes of a buffer aside; they come back in one blob, in order."""
+
+    buffer: str
+    size: int = 4
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class RunProgram:
+    """Issues a program `times` over. With `wait`, waits for the last (a fence) before the clock is read.
+
+    Value: {"seconds": whole, "encode_seconds": host time until the last submit returned,
+    "blob": index, when `collect` was asked}. Each repetition is one pass and one submit in mode "one-pass".
+    """
+
+    kind: ClassVar[str] = "run-program"
+    name: str
+    times: int = 1
+    mode: Mode = "one-pass"
+    wait: bool = False
+    collect: Collect | None = None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One thing to time: the program's dispatches, cycled until N were issued, in `mode`.
+
+    `fresh_bind_groups` makes each bind group anew for each dispatch. `zero_workgroups` dispatches (0, 1, 1) in
+    place of the real size, which leaves the API's own cost.
+    """
+
+    label: str
+    program: str
+    mode: Mode = "one-pass"
+    counts: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+    fresh_bind_groups: bool = False
+    zero_workgroups: bool = False
+    rounds: int = 20
+    budget_seconds: float = 10.0
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Times variants, interleaved in random order, where the API is called. Each sample ends in a wait.
+
+    Value: {"samples": [[variant index, round, N, repeats, seconds for all repeats], ...], "cut": [labels whose
+    budget ran out], "warm_up_seconds": s}. A sample repeats its N dispatches and wait until it has lasted
+    `min_sample_seconds`; its cost is seconds / repeats.
+    """
+
+    kind: ClassVar[str] = "measure"
+    variants: tuple[Variant, ...]
+    seed: int = 0
+    min_sample_seconds: float = 1e-3
+    warm_up_seconds: float = 3.0
+
+
+@dataclass(frozen=True)
+class MeasureWaits:
+    """Value: {"clock_step_seconds": s, "empty_wait_seconds": [..], "read_seconds": [..] (4 bytes), "fence": name}."""
+
+    kind: ClassVar[str] = "measure-waits"
+    rounds: int = 30
+
+
+@dataclass(frozen=True)
+class MeasurePhases:
+    """Value: {"phases": {name: [seconds, ...]}} for one dispatch of the program, phase by phase.
+
+    Names: encoder, pass-begin, set-pipeline, set-bind-group, dispatch, pass-end, finish, submit, wait, and
+    "whole", timed apart from the phases.
+    """
+
+    kind: ClassVar[str] = "measure-phases"
+    program: str
+    rounds: int = 200
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Forgets buffers, pipelines and programs by name; a trailing * drops every name that begins so."""
+
+    kind: ClassVar[str] = "drop"
+    names: tuple[str, ...]
+
+
+Command: TypeAlias = (
+    MakeBuffer | WriteBuffer | FillBuffer | CopyBuffer | ReadBuffer | MakePipeline | MakeProgram | RunProgram
+    | Measure | MeasureWaits | MeasurePhases | Drop
+)  # fmt: skip
+COMMANDS: dict[str, type] = {c.kind: c for c in Command.__args__}
+
+
+@dataclass(frozen=True)
+class Job:
+    commands: tuple[Command, ...]
+
+
+@dataclass
+class Result:
+    """One value a command (None where it gives none), the blobs that values point at, and what was issued.
+
+    `counts`: dispatches, passes, submits, bind_groups, pipelines, buffers, programs, bytes_written, bytes_read,
+    reads, waits: counted as issued by this job, never estimated.
+    """
+
+    values: list[dict[str, Any] | None]
+    blobs: list[Bytes] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def blob(self, command: int) -> Bytes:
+        """The bytes that command number `command` (negative from the end) gave back."""
+        value = self.values[command]
+        if value is None or "blob" not in value:
+            raise KeyError(f"command {command} gave no bytes back")
+        blob: Bytes = self.blobs[value["blob"]]
+        return blob
+
+
+class GpuError(Exception):
+    """Something that a job asked for could not be done. `command` is its index in the job, where known."""
+
+    kind: ClassVar[str] = "gpu"
+
+    def __init__(self, message: str, command: int | None = None, **details: Any) -> None:
+        super().__init__(message)
+        self.message, self.command, self.details = message, command, details
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_revive, (type(self), self.message, self.command, self.details))
+
+
+def _revive(cls: type[GpuError], message: str, command: int | None, details: dict[str, Any]) -> GpuError:
+    return cls(message, command, **details)
+
+
+class CompileError(GpuError):
+    """The WGSL was refused. details: line, column (1-based, where told), code (the source that was run)."""
+
+    kind = "compile"
+
+
+class ValidationError(GpuError):
+    """The API refused a call."""
+
+    kind = "validation"
+
+
+class LimitError(GpuError):
+    """More than the device's limits allow. details: limit, asked, allowed."""
+
+    kind = "limit"
+
+
+class MissingFeature(GpuError):
+    """details: feature (WebGPU's name)."""
+
+    kind = "feature"
+
+
+class OutOfMemory(GpuError):
+    kind = "out-of-memory"
+
+
+class DeviceLost(GpuError):
+    kind = "lost"
+
+
+class RunnerDied(GpuError):
+    """The process or browser that ran the job ended. details: reason. A fresh one serves the next job."""
+
+    kind = "died"
+
+
+class DeadlineExceeded(GpuError):
+    """The job did not end in its time and its process was killed. A fresh one serves the next job."""
+
+    kind = "deadline"
+
+
+ERRORS: dict[str, type[GpuError]] = {
+    e.kind: e for e in (GpuError, CompileError, ValidationError, LimitError, MissingFeature, OutOfMemory,
+                        DeviceLost, RunnerDied, DeadlineExceeded)
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What a runner runs on. Names are WebGPU's own ("shader-f16", "max-buffer-size"), whatever the library's."""
+
+    implementation: str  # wgpu-native, dawn, chrome, firefox, safari
+    version: str
+    backend: str  # vulkan, metal, d3d12, gl
+    adapter: str
+    vendor: str
+    driver: str
+    software: bool
+    features: tuple[str, ...]
+    limits: Mapping[str, int]
+    subgroup_size: tuple[int, int] | None = None
+    os: str = ""
+
+
+@runtime_checkable
+class Runner(Protocol):
+    """Anything that runs jobs: a native device in this process, a worker process, a browser."""
+
+    @property
+    def info(self) -> DeviceInfo: ...
+
+    def run(self, job: Job, deadline: float | None = None) -> Result:
+        """Runs the commands in order; the first that fails raises its GpuError. `deadline` in seconds."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def encode(commands: Sequence[Any]) -> tuple[dict[str, Any], list[Bytes]]:
+    """Commands as JSON-able data and blobs; a bytes field becomes {"blob": index}."""
+    blobs: list[Bytes] = []
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            blobs.append(value)
+            return {"blob": len(blobs) - 1}
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        if isinstance(value, Mapping):
+            return {str(k): plain(v) for k, v in value.items()}
+        if isinstance(value, (tuple, list)):
+            return [plain(v) for v in value]
+        return value
+
+    return {"commands": [{"do": c.kind} | plain(c) for c in commands]}, blobs
+
+
+_NESTED: dict[tuple[str, str], type] = {
+    ("make-pipeline", "slots"): Slot,
+    ("make-program", "dispatches"): Dispatch,
+    ("run-program", "collect"): Collect,
+    ("measure", "variants"): Variant,
+}
+
+
+def decode(data: Mapping[str, Any], blobs: Sequence[Bytes]) -> Job:
+    """The job that `encode` made into data and blobs."""
+
+    def revive(kind: str, name: str, value: Any) -> Any:
+        if isinstance(value, dict) and set(value) == {"blob"}:
+            return blobs[value["blob"]]
+        nested = _NESTED.get((kind, name))
+        if nested is not None and isinstance(value, list):
+            return tuple(_build(nested, v) for v in value)
+        if nested is not None and isinstance(value, dict):
+            return _build(nested, value)
+        return tuple(value) if isinstance(value, list) else value
+
+    commands = []
+    for c in data["commands"]:
+        kind = c["do"]
+        commands.append(COMMANDS[kind](**{k: revive(kind, k, v) for k, v in c.items() if k != "do"}))
+    return Job(tuple(commands))
+
+
+def _build(cls: type, value: Mapping[str, Any]) -> Any:
+    fields = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+    if cls is Dispatch:
+        fields["bound"] = tuple(Bound(**b) for b in value["bound"])
+    return cls(**fields)
+
+
+def pack(data: Mapping[str, Any], blobs: Sequence[Bytes]) -> list[Bytes]:
+    """A message as pieces to send: 4 bytes (little endian) length of the JSON, the JSON, then the blobs."""
+    sizes = [memoryview(b).nbytes for b in blobs]
+    header = json.dumps({**data, "blob_sizes": sizes}).encode()
+    return [len(header).to_bytes(4, "little"), header, *blobs]
+
+
+def unpack(message: Bytes) -> tuple[dict[str, Any], list[memoryview]]:
+    """The data and blobs of a message that `pack` made."""
+    view = memoryview(message)
+    end = 4 + int.from_bytes(view[:4], "little")
+    data: dict[str, Any] = json.loads(bytes(view[4:end]))
+    blobs = []
+    for size in data.pop("blob_sizes"):
+        blobs.append(view[end : end + size])
+        end += size
+    return data, blobs
