@@ -203,6 +203,36 @@ class MeasurePhases:
 
 
 @dataclass(frozen=True)
+class MeasureCreation:
+    """Times the making of objects where the API is called: no pool and no cache answers.
+
+    Value: {"seconds": {"buffer": [...], "bind-group": [...], "pipeline": [...]}}, one figure an object. Bind group
+    and pipeline are those of the program's first dispatch; each pipeline is compiled from that source with another
+    trailing comment, `pipelines` times. Buffers are storage buffers of `buffer_size` bytes.
+    """
+
+    kind: ClassVar[str] = "measure-creation"
+    program: str
+    rounds: int = 50
+    pipelines: int = 5
+    buffer_size: int = 4096
+
+
+@dataclass(frozen=True)
+class MeasureTransfers:
+    """Times writes to and reads from a storage buffer by size in bytes; each write ends in a wait.
+
+    Value: {"write_seconds": [[...] a size], "read_seconds": [[...] a size]}. A size stops when its `budget_seconds`
+    are spent, after at least two rounds.
+    """
+
+    kind: ClassVar[str] = "measure-transfers"
+    sizes: tuple[int, ...] = (4, 4096, 65536, 1 << 20, 16 << 20, 64 << 20)
+    rounds: int = 20
+    budget_seconds: float = 1.0
+
+
+@dataclass(frozen=True)
 class Drop:
     """Forgets buffers, pipelines and programs by name; a trailing * drops every name that begins so."""
 
@@ -212,7 +242,7 @@ class Drop:
 
 Command: TypeAlias = (
     MakeBuffer | WriteBuffer | FillBuffer | CopyBuffer | ReadBuffer | MakePipeline | MakeProgram | RunProgram
-    | Measure | MeasureWaits | MeasurePhases | Drop
+    | Measure | MeasureWaits | MeasurePhases | MeasureCreation | MeasureTransfers | Drop
 )  # fmt: skip
 COMMANDS: dict[str, type] = {c.kind: c for c in Command.__args__}
 
