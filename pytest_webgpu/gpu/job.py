@@ -92,6 +92,7 @@ class MakePipeline:
     slots: tuple[Slot, ...]
     constants: Mapping[str, float] = field(default_factory=dict)
     enable: tuple[str, ...] = ()
+    workgroup_bytes: int = 0  # workgroup memory, as the caller counts it: wgpu-native does not check its limit
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,7 @@ class RunProgram:
 
     Value: {"seconds": whole, "encode_seconds": host time until the last submit returned,
     "blob": index, when `collect` was asked}. Each repetition is one pass and one submit in mode "one-pass".
+    A few submits are in flight at most; waits for that are left out of encode_seconds and counted as "throttles".
     """
 
     kind: ClassVar[str] = "run-program"
@@ -257,7 +259,7 @@ class Result:
     """One value a command (None where it gives none), the blobs that values point at, and what was issued.
 
     `counts`: dispatches, passes, submits, bind_groups, pipelines, buffers, programs, bytes_written, bytes_read,
-    reads, waits: counted as issued by this job, never estimated.
+    reads, waits, throttles: counted as issued by this job, never estimated.
     """
 
     values: list[dict[str, Any] | None]
@@ -314,6 +316,12 @@ class MissingFeature(GpuError):
     kind = "feature"
 
 
+class NoAdapter(GpuError):
+    """The adapter, backend or implementation that was asked for is not there. The message lists those that are."""
+
+    kind = "adapter"
+
+
 class OutOfMemory(GpuError):
     kind = "out-of-memory"
 
@@ -335,7 +343,7 @@ class DeadlineExceeded(GpuError):
 
 
 ERRORS: dict[str, type[GpuError]] = {
-    e.kind: e for e in (GpuError, CompileError, ValidationError, LimitError, MissingFeature, OutOfMemory,
+    e.kind: e for e in (GpuError, CompileError, ValidationError, LimitError, MissingFeature, NoAdapter, OutOfMemory,
                         DeviceLost, RunnerDied, DeadlineExceeded)
 }  # fmt: skip
 
@@ -363,6 +371,11 @@ class Runner(Protocol):
 
     @property
     def info(self) -> DeviceInfo: ...
+
+    @property
+    def generation(self) -> int:
+        """Grows when the device was replaced by a fresh one: every named thing made before is gone."""
+        ...
 
     def run(self, job: Job, deadline: float | None = None) -> Result:
         """Runs the commands in order; the first that fails raises its GpuError. `deadline` in seconds."""
