@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -85,20 +86,27 @@ def rope_kv_cache_write(
     return Rotated(rotate(q, c, s), cache.write(k_cache, rotate(k, c, s), start), cache.write(v_cache, v, start))
 
 
+class RotatedJoined(NamedTuple):
+    q: Float[Tensor, "tokens heads head_dim"]
+    kv_cache: Float[Tensor, "2 kv_heads capacity head_dim"]
+
+
 @op(name="rms_norm+linear+rope+kv_cache_write", draw={"eps": EPS}, **QKV)
 def rms_norm_linear_rope_kv_cache_write(
     x: Float[Tensor, "tokens k"],
     norm_weight: Float[Tensor, "k"],
     weight: Float[Tensor, "(heads+2*kv_heads)*head_dim k"],
-    cos: Float[Tensor, "capacity half"],
-    sin: Float[Tensor, "capacity half"],
-    k_cache: Float[Tensor, "kv_heads capacity head_dim"],
-    v_cache: Float[Tensor, "kv_heads capacity head_dim"],
+    rope_table: Float[Tensor, "2 capacity half"],
+    kv_cache: Float[Tensor, "2 kv_heads capacity head_dim"],
     bias: Float[Tensor, "(heads+2*kv_heads)*head_dim"] | None = None,
     start: int = 0,
     eps: float = 1e-6,
-) -> Rotated:
-    """The whole way from a layer's input to its rotated queries and its cache."""
+) -> RotatedJoined:
+    """The whole way from a layer's input to its rotated queries and its cache.
+
+    WebGPU promises 8 storage buffers, so what other ops take apart lies together here, and these read it by offset:
+    rope_table is all cosines, then all sines; kv_cache is the keys' cache, then the values'.
+    """
     qkv = linear(rms_norm(x, norm_weight, eps), weight, bias)
-    rotated: Rotated = rope_kv_cache_write(qkv, cos, sin, k_cache, v_cache, start)
-    return rotated
+    q, k, v = rope_kv_cache_write(qkv, rope_table[0], rope_table[1], kv_cache[0], kv_cache[1], start)
+    return RotatedJoined(q, torch.stack((k, v)))
