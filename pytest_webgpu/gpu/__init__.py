@@ -19,6 +19,10 @@ def open_runner(
     `limits`: None for WebGPU's defaults, "max" for all that the adapter has, or a mapping of single ones. `without`
     names features that the device is not to have.
     """
-    from pytest_webgpu.gpu.native import NativeRunner  # wgpu is imported when a runner is wanted, never before
+    if in_process:
+        from pytest_webgpu.gpu.native import NativeRunner  # wgpu is imported when it is wanted, never before
 
-    return NativeRunner(adapter, limits, without)
+        return NativeRunner(adapter, limits, without)
+    from pytest_webgpu.gpu.worker import WorkerRunner
+
+    return WorkerRunner(adapter, limits, without)

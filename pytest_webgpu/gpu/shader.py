@@ -62,7 +62,8 @@ def compile_error(message: str, source: Source) -> CompileError:
         line, column = (int(n) for n in place.groups() if n)
         if line == 1:
             column = max(1, column - source.shift)
-    return CompileError(message, line=line, column=column, code=source.given)
+    clipped = "\n".join(text if len(text) <= 300 else text[:300] + "..." for text in message.splitlines())
+    return CompileError(clipped, line=line, column=column, code=source.given)
 
 
 def translate(error: Exception) -> GpuError:
