@@ -1,0 +1,21 @@
+"""The report for people who read text, such as a step summary in CI: the verdict first."""
+
+from __future__ import annotations
+
+from pytest_webgpu.report.results import Results
+from pytest_webgpu.report.tables import all_tables
+
+
+def render(results: Results) -> str:
+    lines = [f"# WebGPU: {results.verdict}", "", ", ".join(f"{n} {what}" for what, n in results.outcomes.items())]
+    lines += [f"- failed: `{nodeid}`" for nodeid in results.failed]
+    lines += [f"- skipped: {n} because {reason}" for reason, n in results.reasons.most_common()]
+    for table in all_tables(results):
+        lines += ["", f"## {table.title}", "", _row(table.columns), _row(("---",) * len(table.columns))]
+        lines += [_row(row) for row in table.rows]
+        lines += ["", table.note] if table.note else []
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,0 +1,55 @@
+"""The findings as tables: a title, the columns' names, and rows of text. Every report shows these."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_webgpu.report.results import Results
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    note: str = ""
+
+
+def all_tables(results: Results) -> Iterable[Table]:
+    """Those that have rows, in the order in which a reader wants them."""
+    for make in (devices, conformance):
+        table = make(results)
+        if table.rows:
+            yield table
+
+
+def devices(results: Results) -> Table:
+    rows = [
+        (
+            d["adapter"] + (" (software)" if d["software"] else ""),
+            d["backend"],
+            f"{d['implementation']} {d['version']}",
+            d["driver"],
+            "; ".join(d["findings"]) or "healthy",
+        )
+        for d in results.of("device")
+    ]
+    return Table("Adapters", ("adapter", "backend", "implementation", "driver", "probes"), rows)
+
+
+def conformance(results: Results) -> Table:
+    """By op: kernels right of kernels checked, cases, and the largest share of its bound that an element used."""
+    by_op: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for found in results.of("conformance"):
+        by_op[found["op"]].append(found)
+    rows = []
+    for op, kernels in sorted(by_op.items()):
+        right = sum(f["passed"] for f in kernels)
+        shares = [f["headroom"] for f in kernels if f["headroom"] is not None]
+        cases = sum(f["cases"] for f in kernels)
+        rows.append((op, f"{right}/{len(kernels)}", str(cases), f"{max(shares):.2f}" if shares else "exact"))
+    note = "error/bound: the largest error of an element, as a share of what a correct kernel may make"
+    return Table("Conformance", ("op", "right", "cases", "error/bound"), rows, note)

@@ -1,0 +1,77 @@
+"""What is printed: the adapters that there are, the header, and a summary that fits a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pytest_webgpu.report import tables
+from pytest_webgpu.report.results import Results
+
+if TYPE_CHECKING:
+    from pytest_webgpu.state import State
+
+
+def adapters() -> list[str]:
+    """For `--webgpu-list`: every implementation, and the adapters of those that are installed."""
+    from pytest_webgpu.gpu.adapters import MODULES, describe, list_adapters
+    from pytest_webgpu.gpu.job import NoAdapter
+
+    lines = []
+    for implementation in MODULES:
+        try:
+            found = list_adapters(implementation)
+        except NoAdapter as error:
+            lines.append(f"{implementation}: {error}")
+            continue
+        lines.append(f"{implementation}:" + ("" if found else " no adapter"))
+        for adapter in found:
+            lines += [f"  {describe(adapter)}", f"    features: {', '.join(adapter.info.features)}"]
+            lines += [f"    {name}: {value}" for name, value in adapter.info.limits.items() if "compute" in name]
+    return lines
+
+
+def header(state: State) -> list[str]:
+    """The adapter of each target that was asked for."""
+    from pytest_webgpu.gpu.adapters import describe
+    from pytest_webgpu.gpu.job import NoAdapter
+
+    lines = []
+    for target in state.targets:
+        try:
+            lines.append(f"webgpu: {describe(state.adapter(target))}")
+        except NoAdapter as error:
+            lines.append(f"webgpu: {error}")
+    return lines or ["webgpu: no adapter of any backend"]
+
+
+def summary(results: Results, width: int) -> list[str]:
+    """The verdict, then what was found, in lines of at most `width` where that can be."""
+    counts = ", ".join(f"{n} {what}" for what, n in results.outcomes.items())
+    lines = [f"{results.verdict}: {counts}"]
+    for device in tables.devices(results).rows:
+        name, backend, implementation, driver, probes = device
+        lines.append(f"on {name}, {backend}, {implementation}, {driver}; probes: {probes}")
+    checked = tables.conformance(results)
+    if checked.rows:
+        kernels = [tuple(map(int, row[1].split("/"))) for row in checked.rows]
+        right, total = (sum(column) for column in zip(*kernels, strict=True))
+        cases = sum(int(row[2]) for row in checked.rows)
+        lines.append(f"conformance: {right} of {total} kernels right, {cases} cases; largest error/bound by op:")
+        lines += _columns((f"{op} {share}{'' if _all(n) else ' WRONG'}" for op, n, _, share in checked.rows), width)
+    lines += [f"skipped: {n} because {reason}" for reason, n in results.reasons.most_common(5)]
+    return lines
+
+
+def _all(counts: str) -> bool:
+    right, _, total = counts.partition("/")
+    return right == total
+
+
+def _columns(cells: Iterable[str], width: int) -> list[str]:
+    """Cells side by side, down the columns."""
+    shown = list(cells)
+    size = max(map(len, shown)) + 2
+    across = max(1, (width - 2) // size)
+    down = -(-len(shown) // across)
+    return ["  " + "".join(cell.ljust(size) for cell in shown[row::down]).rstrip() for row in range(down)]

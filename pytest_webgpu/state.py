@@ -1,0 +1,154 @@
+"""What one pytest run holds: its settings, the adapters that it chose, its kernels, and findings not yet reported."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_webgpu import resources
+from pytest_webgpu.options import Settings
+
+if TYPE_CHECKING:
+    from pytest_webgpu.gpu.adapters import Adapter
+    from pytest_webgpu.gpu.job import Runner
+    from pytest_webgpu.kernels.library import Library
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where to run: one implementation and one backend, as they were asked for. The value of `webgpu_backend`."""
+
+    implementation: str
+    backend: str
+    id: str
+
+
+class State:
+    """Made when something first needs WebGPU; nothing is probed before that."""
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self.config, self.settings = config, settings
+        self._adapters: dict[Target, Adapter] = {}
+        self._records: list[dict[str, Any]] = []
+
+    @cached_property
+    def targets(self) -> list[Target]:
+        """Every implementation and backend that was asked for, `all` spelled out as those that are there."""
+        from pytest_webgpu.gpu import adapters
+
+        asked = self.settings["implementation"]
+        implementations = _installed() if "all" in asked else asked
+        pairs: dict[tuple[str, str], None] = {}
+        for implementation in implementations:
+            for backend in self.settings["backend"]:
+                if backend == "all":
+                    found = [a.info.backend for a in adapters.list_adapters(implementation)]
+                    pairs.update({(implementation, b): None for b in found})
+                else:
+                    pairs[implementation, backend] = None
+        several = len({i for i, _ in pairs}) > 1
+        return [Target(i, b, f"{i}-{b}" if several else b) for i, b in pairs]
+
+    def adapter(self, target: Target) -> Adapter:
+        """The adapter of a target. Raises gpu.adapters.NoAdapter, whose message lists what there is."""
+        from pytest_webgpu.gpu import adapters
+
+        if target not in self._adapters:
+            self._adapters[target] = adapters.choose(target.backend, target.implementation, self.settings["adapter"])
+        return self._adapters[target]
+
+    def require_targets(self) -> None:
+        """Raises pytest.UsageError when something that was asked for by name is not there."""
+        from pytest_webgpu.gpu.job import NoAdapter
+
+        try:
+            for target in self.targets:
+                self.adapter(target)
+        except NoAdapter as error:
+            raise pytest.UsageError(str(error)) from None
+        if not self.targets:
+            raise pytest.UsageError("no WebGPU adapter of any backend was found; see pytest --webgpu-list")
+
+    def descriptor(self) -> dict[str, Any]:
+        """What `webgpu_device_descriptor` gives unless a user overrides it: limits (None: the defaults), without."""
+        limits: Any = dict(self.settings["limits"]) or None
+        if limits is not None and "max" in limits:
+            limits = "max"
+        elif limits is not None:
+            try:
+                limits = {name: int(value) for name, value in limits.items()}
+            except ValueError as error:
+                raise pytest.UsageError(f"--webgpu-limits: {error}; a limit is an integer") from None
+        return {"limits": limits, "without": set(self.settings["without"])}
+
+    def open(self, adapter: Adapter, descriptor: dict[str, Any]) -> Runner:
+        """A runner in a process of its own, probed: what the probes found is recorded."""
+        from pytest_webgpu.gpu import open_runner, probe
+
+        runner = open_runner(adapter, limits=descriptor["limits"], without=descriptor["without"])
+        info = runner.info
+        self.record(
+            "device", adapter=info.adapter, backend=info.backend, implementation=info.implementation,
+            version=info.version, driver=info.driver, software=info.software, findings=probe.probe(runner),
+        )  # fmt: skip
+        return runner
+
+    @cached_property
+    def kernels(self) -> Library:
+        """The shipped kernels, with those of `--webgpu-kernel` in their places."""
+        from pytest_webgpu import options
+        from pytest_webgpu.kernels.library import Library
+        from pytest_webgpu.kernels.source import parse_source
+
+        library = Library(resources.folder("wgsl"))
+        swaps = []
+        for name in self.settings["kernel"]:
+            path = Path(self.config.invocation_params.dir, name)
+            swaps.append(parse_source(path.read_text(), path=path, header=options.header(self.settings)))
+        return library.with_swaps(swaps) if swaps else library
+
+    @cached_property
+    def ops(self) -> None:
+        """Looked up once before the first op: conftests and plugins register theirs."""
+        self.config.hook.pytest_webgpu_register_ops(config=self.config)
+
+    def record(self, kind: str, **data: Any) -> None:
+        """Keeps a finding (numbers, strings, lists and dicts) until the report of the test that runs takes it along."""
+        plain = json.loads(json.dumps(data, default=_plain))  # so that it crosses from a worker of pytest-xdist
+        self._records.append({"kind": kind, "data": plain})
+
+    def take_records(self) -> list[dict[str, Any]]:
+        taken, self._records = self._records, []
+        return taken
+
+
+def missing(
+    adapter: Adapter, descriptor: dict[str, Any], features: Iterable[str] = (), limits: Mapping[str, int] | None = None
+) -> str | None:
+    """What the `webgpu` marker asks for and the device cannot have, in words; None when there is nothing."""
+    lacking = [f for f in features if f not in adapter.info.features or f in descriptor["without"]]
+    if lacking:
+        return f"no {', '.join(lacking)} on {adapter.info.adapter} ({adapter.info.backend})"
+    held = descriptor["limits"] if isinstance(descriptor["limits"], dict) else {}
+    for name, value in (limits or {}).items():
+        has = min(adapter.info.limits.get(name, 0), held.get(name, value))
+        if has < value:
+            return f"{name} is {has}, below {value}, on {adapter.info.adapter} ({adapter.info.backend})"
+    return None
+
+
+def _installed() -> list[str]:
+    from pytest_webgpu.gpu import adapters
+
+    return [name for name, module in adapters.MODULES.items() if importlib.util.find_spec(module)]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)
