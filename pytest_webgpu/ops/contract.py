@@ -115,6 +115,13 @@ class Contract:
                 return tensor
         raise ContractError(f"{self.name} has no tensor {name!r}; it has {self.tensor_names}")
 
+    def argument(self, name: str) -> TensorArg:
+        """The argument `name`."""
+        for arg in self.args:
+            if arg.name == name:
+                return arg
+        raise ContractError(f"{self.name} has no argument {name!r}; it has {self.tensor_names}")
+
     @property
     def tensor_names(self) -> str:
         return ", ".join(dict.fromkeys(t.name for t in (*self.args, *self.outputs)))
@@ -157,9 +164,6 @@ class Contract:
 
     def arguments(self, inputs: Mapping[str, Tensor], scalars: Names) -> dict[str, Any]:
         """Keyword arguments for the function. `scalars` may hold dims as well; absent ones take their defaults."""
-        unknown = set(inputs) - {a.name for a in self.args}
-        if unknown:
-            raise ContractError(f"{self.name} has no argument {', '.join(sorted(unknown))}; it has {self.tensor_names}")
         arguments: dict[str, Any] = {}
         for arg in self.args:
             if arg.name in inputs:
@@ -181,11 +185,8 @@ class Contract:
     ) -> dict[str, Tensor]:
         """The outputs by name, computed in `dtype` (integers in int64) where the inputs lie. Inputs stay unchanged."""
         written = {o.name for o in self.outputs if o.inplace}
-        kinds = {a.name: a.kind for a in self.args}
-        given = {}
-        for name, tensor in inputs.items():
-            wanted = {"float": dtype, "int": torch.int64, "bool": torch.bool}[kinds.get(name, "float")]
-            given[name] = tensor.to(wanted, copy=name in written)
+        wanted = {"float": dtype, "int": torch.int64, "bool": torch.bool}
+        given = {n: t.to(wanted[self.argument(n).kind], copy=n in written) for n, t in inputs.items()}
         return self.named(self.fn(**self.arguments(given, scalars or {})))
 
     def named(self, result: Any) -> dict[str, Any]:
