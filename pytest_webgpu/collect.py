@@ -4,42 +4,34 @@ from __future__ import annotations
 
 import fnmatch
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_webgpu.options import Settings
+from pytest_webgpu import options
 
 
-def wanted(path: Path, session: pytest.Session, settings: Settings) -> bool:
+def wanted(path: Path, session: pytest.Session, settings: options.Settings) -> bool:
     """Whether a .wgsl is a kernel to check: named on the command line, named by `webgpu_files`, or with a header."""
-    if session.isinitpath(path):
-        return True
-    relative = path.relative_to(session.config.rootpath) if path.is_relative_to(session.config.rootpath) else path
-    if any(fnmatch.fnmatch(str(relative), pattern) or path.match(pattern) for pattern in settings["files"]):
-        return True
-    return has_header(path)
+    root = session.config.rootpath
+    relative = path.relative_to(root) if path.is_relative_to(root) else path
+    named = any(fnmatch.fnmatch(str(relative), pattern) or path.match(pattern) for pattern in settings["files"])
+    return named or session.isinitpath(path) or has_header(path)
 
 
 def has_header(path: Path) -> bool:
     """Whether the file, or the .toml of the same name beside it, says which op it implements."""
     side = path.with_suffix(".toml")
-    lines = _leading(path)
-    if side.is_file():
-        lines += side.read_text(encoding="utf-8", errors="replace").splitlines()
-    return any(line.split("=")[0].strip() == "op" for line in lines)
-
-
-def _leading(path: Path) -> list[str]:
-    lines = []
+    lines = side.read_text(encoding="utf-8", errors="replace").splitlines() if side.is_file() else []
     with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if line.strip() and not line.lstrip().startswith("//"):
+        for line in map(str.strip, file):
+            if line and not line.startswith("//"):
                 break
-            lines += [line.strip().removeprefix("//!")] if line.lstrip().startswith("//!") else []
-    return lines
+            if line.startswith("//!"):
+                lines.append(line.removeprefix("//!"))
+    return any(line.split("=")[0].strip() == "op" for line in lines)
 
 
 class KernelFile(pytest.Module):
@@ -48,28 +40,33 @@ class KernelFile(pytest.Module):
     def _getobj(self) -> types.ModuleType:
         module = types.ModuleType(self.path.stem)
         module.__file__ = str(self.path)
-        for test in self._tests():
-            setattr(module, test.__name__, test)
+        module.conformance = self._conformance()  # type: ignore[attr-defined]
         return module
 
     def istestfunction(self, obj: object, name: str) -> bool:
-        return name in ("conformance", "speed")
+        return name == "conformance"  # whatever `python_functions` says
 
-    def _tests(self) -> Iterator[Callable[..., None]]:
+    def _conformance(self) -> Callable[..., None]:
+        from pytest_webgpu.kernels.source import KernelError, read_source
+
         path = self.path
 
-        def conformance(wgsl: Any) -> None:
+        def conformance(wgsl: Any, variant: int) -> None:
             __tracebackhide__ = True
-            wgsl(path).check()
+            wgsl.of(wgsl(path).variants[variant]).check()
 
-        yield _placed(conformance, path)
-
-
-def _placed(test: Callable[..., None], path: Path) -> Callable[..., None]:
-    """The test, with the .wgsl as its place in pytest's eyes instead of this module."""
-    assert isinstance(test, types.FunctionType)
-    test.__code__ = test.__code__.replace(co_filename=str(path), co_firstlineno=1)
-    return test
+        try:
+            variants = read_source(path, header=options.header(options.resolve(self.config)) or None).variants()
+            names = [kernel.name.removeprefix(path.stem).strip("[]") for kernel in variants]
+        except KernelError:  # the test says so, which spoils nothing else as an error in collection would
+            names = [""]
+        # pytest gives as the place of a test where its code is from: the .wgsl, not this module
+        conformance.__code__ = conformance.__code__.replace(co_filename=str(path), co_firstlineno=1)
+        if len(names) == 1:
+            conformance.__defaults__ = (0,)
+            return conformance
+        mark = pytest.mark.parametrize("variant", range(len(names)), ids=names)
+        return mark(conformance)
 
 
 def shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

@@ -69,8 +69,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
         check.register_profiles()
     named = any(settings.named(name) for name in ("backend", "implementation", "adapter"))
-    if named and not hasattr(config, "workerinput") and not settings["list"]:
-        state_of(config).require_targets()
+    if not hasattr(config, "workerinput") and not settings["list"]:
+        if named:
+            state_of(config).require_targets()
+        if settings["kernel"]:
+            state_of(config).require_kernels()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -119,6 +122,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "webgpu_backend" in metafunc.fixturenames:
         targets = state_of(metafunc.config).targets
         metafunc.parametrize("webgpu_backend", targets, ids=[t.id for t in targets], indirect=True, scope="session")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    if "webgpu_device" not in getattr(item, "fixturenames", ()):
+        return (yield)
+    from pytest_webgpu.device import uncaptured_errors
+
+    with uncaptured_errors() as messages:
+        result = yield
+    if messages:
+        pytest.fail("uncaptured GPU error: " + "\n".join(messages), pytrace=False)
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
@@ -184,6 +200,16 @@ def webgpu_runner(
     runner = state_of(pytestconfig).open(webgpu_adapter, webgpu_device_descriptor)
     yield runner
     runner.close()
+
+
+@pytest.fixture(scope="session")
+def webgpu_device(
+    webgpu_adapter: Adapter, webgpu_device_descriptor: dict[str, Any], request: pytest.FixtureRequest
+) -> Any:
+    """The implementation's own device object, in this process. A GPU error that no call raised fails the test."""
+    from pytest_webgpu.device import open_device
+
+    return open_device(webgpu_adapter, webgpu_device_descriptor, request.session.items)
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,11 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_webgpu import resources
+from pytest_webgpu import options, resources
 from pytest_webgpu.options import Settings
 
 if TYPE_CHECKING:
@@ -76,6 +75,15 @@ class State:
         if not self.targets:
             raise pytest.UsageError("no WebGPU adapter of any backend was found; see pytest --webgpu-list")
 
+    def require_kernels(self) -> None:
+        """Raises pytest.UsageError when a file of `--webgpu-kernel` cannot be read as a kernel."""
+        from pytest_webgpu.kernels.source import KernelError
+
+        try:
+            self.kernels  # noqa: B018
+        except KernelError as error:
+            raise pytest.UsageError(f"--webgpu-kernel: {error}") from None
+
     def descriptor(self) -> dict[str, Any]:
         """What `webgpu_device_descriptor` gives unless a user overrides it: limits (None: the defaults), without."""
         limits: Any = dict(self.settings["limits"]) or None
@@ -102,22 +110,14 @@ class State:
 
     @cached_property
     def kernels(self) -> Library:
-        """The shipped kernels, with those of `--webgpu-kernel` in their places."""
-        from pytest_webgpu import options
+        """The shipped kernels, with those of `--webgpu-kernel` before them. Raises KernelError."""
         from pytest_webgpu.kernels.library import Library
-        from pytest_webgpu.kernels.source import parse_source
+        from pytest_webgpu.kernels.source import read_source
 
-        library = Library(resources.folder("wgsl"))
-        swaps = []
-        for name in self.settings["kernel"]:
-            path = Path(self.config.invocation_params.dir, name)
-            swaps.append(parse_source(path.read_text(), path=path, header=options.header(self.settings)))
-        return library.with_swaps(swaps) if swaps else library
-
-    @cached_property
-    def ops(self) -> None:
-        """Looked up once before the first op: conftests and plugins register theirs."""
-        self.config.hook.pytest_webgpu_register_ops(config=self.config)
+        header = options.header(self.settings) or None
+        folder = self.config.invocation_params.dir
+        swaps = [read_source(folder / name, header) for name in self.settings["kernel"]]
+        return Library(resources.folder("wgsl"), swaps)
 
     def record(self, kind: str, **data: Any) -> None:
         """Keeps a finding (numbers, strings, lists and dicts) until the report of the test that runs takes it along."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from pytest_webgpu import options, resources
 
 if TYPE_CHECKING:
+    from pytest_webgpu.conformance.check import Report
     from pytest_webgpu.gpu.job import Runner
     from pytest_webgpu.kernels.source import KernelSource
     from pytest_webgpu.state import State
@@ -21,22 +25,24 @@ class Wgsl:
         self.runner, self.state = runner, state
 
     def __call__(self, path: str | os.PathLike[str], **header: Any) -> Subject:
-        found = self._find(Path(path))
-        return self.source(found.read_text(encoding="utf-8"), path=found, **header)
+        """The kernel of a file: as given, else beside the test that runs, else among those that are shipped."""
+        from pytest_webgpu.kernels.source import read_source
 
-    def source(self, text: str, path: Path | None = None, **header: Any) -> Subject:
-        """The kernel that is the text; `path` is what errors name."""
+        keys = {**options.header(self.state.settings), **header}
+        return Subject(self, read_source(self._find(Path(path)), header=keys or None).variants())
+
+    def source(self, text: str, path: str | os.PathLike[str] | None = None, **header: Any) -> Subject:
+        """The kernel that a text is; `path` is the name that errors give it."""
         from pytest_webgpu.kernels.source import parse_source
 
         keys = {**options.header(self.state.settings), **header}
-        return Subject(self, parse_source(text, path=path, header=keys or None).variants())
+        return Subject(self, parse_source(text, path=None if path is None else Path(path), header=keys).variants())
 
     def of(self, kernel: KernelSource) -> Subject:
         """A kernel that has been read already."""
         return Subject(self, [kernel])
 
     def _find(self, path: Path) -> Path:
-        """As given; else beside the test that runs; else among the shipped kernels."""
         config = self.state.config
         test = Path(config.rootpath, os.environ.get("PYTEST_CURRENT_TEST", "").split("::")[0])
         folders = [config.invocation_params.dir, test.parent, resources.folder("wgsl")]
@@ -49,5 +55,24 @@ class Wgsl:
 class Subject:
     """One kernel file, in each of its element types, on one adapter."""
 
-    def __init__(self, wgsl: Wgsl, variants: list[KernelSource]) -> None:
-        self._wgsl, self.variants = wgsl, variants
+    def __init__(self, wgsl: Wgsl, variants: Sequence[KernelSource]) -> None:
+        self._wgsl, self.variants = wgsl, tuple(variants)
+
+    def check(self, op: str | None = None) -> list[Report]:
+        """Holds each variant to the contract: that of its header, or `op` ("softmax", "module:function").
+
+        Raises ConformanceFailure, whose message is the whole report. Skips the test, with the feature's name, where
+        the device lacks a feature that a variant needs, after the others were checked.
+        """
+        __tracebackhide__ = True
+        reports, lacking = [], []
+        for kernel in self.variants:
+            missing = sorted(kernel.features - set(self._wgsl.runner.info.features))
+            if missing:
+                lacking.append(f"{kernel.name} needs {', '.join(missing)}")
+            else:
+                reports.append(self._wgsl.state.check(kernel, self._wgsl.runner, op))
+        if lacking:
+            info = self._wgsl.runner.info
+            pytest.skip(f"{'; '.join(lacking)}, which {info.adapter} ({info.backend}) does not give")
+        return reports

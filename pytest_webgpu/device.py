@@ -1,0 +1,53 @@
+"""The `webgpu_device` fixture: the implementation's own device, in this process, for users' own code."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_webgpu.gpu.adapters import Adapter
+
+
+def open_device(adapter: Adapter, descriptor: dict[str, Any], items: Iterable[pytest.Item]) -> Any:
+    """A device with what the descriptor says, and the limits that `webgpu` marks of the selected tests ask for.
+
+    A mark that asks for more than the adapter has skips its own test, and counts for nothing here.
+    """
+    from pytest_webgpu.gpu.native import NativeRunner
+
+    limits = descriptor["limits"]
+    if limits != "max":
+        limits = dict(limits or {})
+        marks = [mark for item in items for mark in item.iter_markers("webgpu")]
+        for name, value in (pair for mark in marks for pair in mark.kwargs.get("limits", {}).items()):
+            if value <= adapter.info.limits.get(name, 0) and name not in (descriptor["limits"] or {}):
+                limits[name] = max(value, limits.get(name, 0))
+    return NativeRunner(adapter, limits or None, descriptor["without"]).device
+
+
+class _Errors(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+@contextmanager
+def uncaptured_errors() -> Iterator[list[str]]:
+    """The GPU errors that no call raised: both implementations log those, since no caller is left to be told."""
+    handler = _Errors()
+    loggers = [logging.getLogger(name) for name in ("wgpu", "wgpudawn")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield handler.messages
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
