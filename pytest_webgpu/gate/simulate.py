@@ -53,9 +53,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=20_000)
     trials = parser.parse_args().trials
     print(f"stored-baseline rule, {BASELINE} baseline sessions, {trials} trials")
-    print(
-        f"{'session/run noise':>18} {'tails':>7} {'slowdown':>9} {'worse %':>9} {'expected %':>11} {'cannot tell %':>14}"
-    )
+    print("session/run noise    tails  slowdown   worse %  expected %  cannot tell %")
     for (session, run), expected in TABLE.items():
         for heavy in (False, True):
             for slowdown, published in expected.items():
