@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 from pytest_webgpu.gpu.calls import Calls
@@ -68,6 +69,15 @@ class Buffers:
         native = self._device.create_buffer(size=capacity, usage=self._usages[usage])
         return Buffer(native, size, usage, capacity)
 
+    def time_creation(self, size: int) -> float:
+        """Seconds that making a storage buffer takes, the pool aside."""
+        began = perf_counter()
+        native = self._device.create_buffer(size=size, usage=self._usages["storage"])
+        seconds = perf_counter() - began
+        native.destroy()
+        self.counts["buffers"] += 1
+        return seconds
+
     def release(self, buffer: Buffer) -> None:
         """One holder less; without any the buffer goes back to the pool, or is destroyed."""
         buffer.holders -= 1
@@ -93,11 +103,15 @@ class Buffers:
             self._device.queue.write_buffer(buffer.native, offset + start, piece)
             self._unsubmitted += piece.nbytes
             if self._unsubmitted >= CHUNK:  # staged bytes are only freed after a submit
-                self._device.queue.submit([])
-                self._calls.wait()
-                self._count(submits=1, waits=1)
-                self._unsubmitted = 0
+                self.flush()
         self._count(writes=1, bytes_written=view.nbytes)
+
+    def flush(self) -> None:
+        """Submits the writes and waits for them: wgpu-native begins none before a submit."""
+        self._device.queue.submit([])
+        self._calls.wait()
+        self._count(submits=1, waits=1)
+        self._unsubmitted = 0
 
     def fill(self, buffer: Buffer, word: int, offset: int, size: int) -> None:
         """The 32-bit `word` over `size` bytes; zero by a clear on the device, anything else by writing it."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from time import perf_counter
 from typing import Any
 
+from pytest_webgpu.gpu import measure
 from pytest_webgpu.gpu.adapters import Adapter, find, load, webgpu_features
 from pytest_webgpu.gpu.buffers import Buffer, Buffers, check_range
 from pytest_webgpu.gpu.calls import make_calls
@@ -22,6 +23,11 @@ from pytest_webgpu.gpu.job import (
     MakeBuffer,
     MakePipeline,
     MakeProgram,
+    Measure,
+    MeasureCreation,
+    MeasurePhases,
+    MeasureTransfers,
+    MeasureWaits,
     Mode,
     ReadBuffer,
     Result,
@@ -67,7 +73,7 @@ class NativeRunner:
         implementation = adapter.info.implementation
         self.calls = make_calls(implementation, module, device, public_calls)
         self.counts: dict[str, int] = defaultdict(int)
-        self._buffers = Buffers(module, device, self.calls, self._info.limits, self.counts)
+        self.buffers = Buffers(module, device, self.calls, self._info.limits, self.counts)
         self._maker = Maker(
             module, device, self.calls, implementation, self._info.features, self._info.limits, self.counts
         )
@@ -77,15 +83,20 @@ class NativeRunner:
         self._blobs: list[Any] = []
         self._handlers: dict[type, Callable[[Any], dict[str, Any] | None]] = {
             MakeBuffer: self._make_buffer,
-            WriteBuffer: lambda c: self._buffers.write(self._buffer(c.name), c.data, c.offset),
+            WriteBuffer: lambda c: self.buffers.write(self._buffer(c.name), c.data, c.offset),
             FillBuffer: self._fill_buffer,
-            CopyBuffer: lambda c: self._buffers.copy(
+            CopyBuffer: lambda c: self.buffers.copy(
                 self._buffer(c.source), self._buffer(c.target), c.size, c.source_offset, c.target_offset
             ),
             ReadBuffer: self._read_buffer,
             MakePipeline: self._make_pipeline,
             MakeProgram: self._make_program,
             RunProgram: self._run_program,
+            Measure: lambda c: measure.measure(self, c),
+            MeasureWaits: lambda c: measure.measure_waits(self, c),
+            MeasurePhases: lambda c: measure.measure_phases(self, c),
+            MeasureCreation: lambda c: measure.measure_creation(self, c),
+            MeasureTransfers: lambda c: measure.measure_transfers(self, c),
             Drop: self._drop,
         }
 
@@ -123,7 +134,7 @@ class NativeRunner:
 
     def settle(self) -> None:
         """To be called before a program is issued: recycled buffers get their zeros."""
-        self._buffers.settle()
+        self.buffers.settle()
 
     def _buffer(self, name: str) -> Buffer:
         if name not in self._named_buffers:
@@ -132,17 +143,17 @@ class NativeRunner:
 
     def _make_buffer(self, command: MakeBuffer) -> None:
         self._forget_buffer(command.name)
-        self._named_buffers[command.name] = self._buffers.make(command.size, command.usage)
+        self._named_buffers[command.name] = self.buffers.make(command.size, command.usage)
 
     def _fill_buffer(self, command: FillBuffer) -> None:
         buffer = self._buffer(command.name)
         size = buffer.size - command.offset if command.size is None else command.size
-        self._buffers.fill(buffer, command.word, command.offset, size)
+        self.buffers.fill(buffer, command.word, command.offset, size)
 
     def _read_buffer(self, command: ReadBuffer) -> dict[str, Any]:
         buffer = self._buffer(command.name)
         size = buffer.size - command.offset if command.size is None else command.size
-        return self._blob(self._buffers.read(buffer, command.offset, size))
+        return self._blob(self.buffers.read(buffer, command.offset, size))
 
     def _blob(self, data: Any) -> dict[str, Any]:
         self._blobs.append(data)
@@ -159,16 +170,18 @@ class NativeRunner:
 
     def _run_program(self, command: RunProgram) -> dict[str, Any]:
         program, collect, times = self.program(command.name), command.collect, command.times
+        steps = program.lean if command.mode == "one-pass" else program.steps
         self.settle()
-        aside = self._aside(collect, times) if collect else None
+        copy, aside = None, None
+        if collect:
+            aside = self._aside(collect, times)
+            source, target = (self.calls.handle(b.native) for b in (self._buffer(collect.buffer), aside))
         throttle = Throttle(self)
         began = perf_counter()
         for repetition in range(times):
-            copy = None
-            if collect and aside:
-                source = self._buffer(collect.buffer).native
-                copy = (source, collect.offset, aside.native, repetition * collect.size, collect.size)
-            self.issue(program.steps if command.mode != "one-pass" else program.lean, command.mode, copy)
+            if collect:
+                copy = (source, collect.offset, target, repetition * collect.size, collect.size)
+            self.issue(steps, len(steps), command.mode, copy)
             throttle.after_submit()
         encoded = perf_counter()
         value: dict[str, Any] = {"encode_seconds": encoded - began - throttle.seconds}
@@ -176,43 +189,41 @@ class NativeRunner:
             self.wait()
         value["seconds"] = perf_counter() - began
         if collect and aside:
-            value |= self._blob(self._buffers.take(aside, times * collect.size))
+            value |= self._blob(self.buffers.take(aside, times * collect.size))
         return value
 
     def _aside(self, collect: Collect, times: int) -> Buffer:
         check_range(self._buffer(collect.buffer), collect.offset, collect.size, "collect")
-        return self._buffers.staging(collect.size * max(1, times))
+        return self.buffers.staging(collect.size * max(1, times))
 
-    def issue(self, steps: tuple[Step, ...], mode: Mode, copy: tuple[Any, ...] | None = None) -> None:
-        """Encodes and submits the steps once, in `mode`; then `copy` (source, offset, target, offset, size)."""
-        calls, counts = self.calls, self.counts
-        counts["dispatches"] += len(steps)
-        if mode in ("one-pass", "pass-each"):
+    def issue(self, steps: Iterable[Step], n: int, mode: Mode, copy: tuple[Any, ...] | None = None) -> None:
+        """Encodes and submits the `n` steps in `mode`; then `copy` (source, offset, target, offset, size)."""
+        calls, passes, submits = self.calls, n, 1
+        if mode == "one-pass" or mode == "pass-each":
             encoder = calls.encoder()
             if mode == "one-pass":
                 encode_pass(calls, encoder, steps)
-                counts["passes"] += 1
+                passes = 1
             else:
                 for step in steps:
                     encode_pass(calls, encoder, (step,))
-                counts["passes"] += len(steps)
-            self._finish(encoder, copy)
-            return
-        for step in steps:
-            encoder = calls.encoder()
-            encode_pass(calls, encoder, (step,))
-            self._finish(encoder, copy if step is steps[-1] else None)
-            if mode == "wait-each":
-                self.wait()
-        counts["passes"] += len(steps)
-
-    def _finish(self, encoder: Any, copy: tuple[Any, ...] | None) -> None:
-        calls = self.calls
-        if copy is not None:
-            source, source_offset, target, target_offset, size = copy
-            calls.copy(encoder, calls.handle(source), source_offset, calls.handle(target), target_offset, size)
-        calls.submit(calls.finish(encoder))
-        self.counts["submits"] += 1
+        else:
+            for step in steps:
+                encoder = calls.encoder()
+                encode_pass(calls, encoder, (step,))
+                calls.submit(calls.finish(encoder))
+                if mode == "wait-each":
+                    self.wait()
+            submits = n + (copy is not None)
+            encoder = calls.encoder() if copy else None
+        if copy:
+            calls.copy(encoder, *copy)
+        if encoder is not None:
+            calls.submit(calls.finish(encoder))
+        counts = self.counts
+        counts["dispatches"] += n
+        counts["passes"] += passes
+        counts["submits"] += submits
 
     def wait(self) -> None:
         """Waits for everything that was submitted."""
@@ -232,7 +243,7 @@ class NativeRunner:
 
     def _forget_buffer(self, name: str) -> None:
         if buffer := self._named_buffers.pop(name, None):
-            self._buffers.release(buffer)
+            self.buffers.release(buffer)
 
     def _forget_pipeline(self, name: str) -> None:
         self._pipelines.pop(name, None)
@@ -240,7 +251,7 @@ class NativeRunner:
     def _forget_program(self, name: str) -> None:
         if program := self._programs.pop(name, None):
             for buffer in program.buffers:
-                self._buffers.release(buffer)
+                self.buffers.release(buffer)
 
 
 class Throttle:

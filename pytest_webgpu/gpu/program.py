@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ class Pipeline:
     native: Any
     slots: tuple[Slot, ...]
     layouts: tuple[Any, ...]  # by group
+    remake: Callable[[str], Any]  # compiles it again, with that text after its source
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +33,9 @@ class Program:
     steps: tuple[Step, ...]
     lean: tuple[Step, ...]
     buffers: tuple[Buffer, ...]
+    pipelines: tuple[Pipeline, ...]  # by step
     fresh_groups: tuple[Callable[[], tuple[tuple[Any, ...], ...]], ...]  # makes a step's bind groups anew
-    keep: tuple[Any, ...]  # the objects whose handles the steps hold
+    groups: tuple[Any, ...]  # the objects whose handles the steps hold
 
 
 class Maker:
@@ -67,15 +69,21 @@ class Maker:
                 raise compile_error(str(error), source) from error
             _keep(self._modules, source.text, module)
         layout, group_layouts = self._layout(command.slots)
-        compute = {"module": module, "entry_point": command.entry, "constants": dict(command.constants)}
+        create = self._device.create_compute_pipeline
+        stage = {"entry_point": command.entry, "constants": dict(command.constants)}
         try:
-            native = self._device.create_compute_pipeline(layout=layout, compute=compute)
+            native = create(layout=layout, compute={"module": module, **stage})
         except Exception as error:
             translated = translate(error)
             translated.details.setdefault("code", command.code)
             raise translated from error
         self._counts["pipelines"] += 1
-        made = Pipeline(native, command.slots, group_layouts)
+
+        def remake(text: str) -> Any:
+            module = self._device.create_shader_module(code=source.text + text)
+            return create(layout=layout, compute={"module": module, **stage})
+
+        made = Pipeline(native, command.slots, group_layouts, remake)
         _keep(self._pipelines, key, made)
         return made
 
@@ -102,7 +110,7 @@ class Maker:
         """
         handle = self._calls.handle
         steps: list[Step] = []
-        keep: list[Any] = []
+        used: list[Pipeline] = []
         fresh: list[Callable[[], tuple[tuple[Any, ...], ...]]] = []
         shared: dict[Any, Any] = {}
         for i, d in enumerate(command.dispatches):
@@ -117,11 +125,13 @@ class Maker:
                 if key not in shared:
                     shared[key] = self._group(layout, entries)
                 groups.append(self._calls.bind_arguments(index, shared[key]))
-            keep.append(pipeline)
+            used.append(pipeline)
             steps.append((handle(pipeline.native), tuple(groups), *d.workgroups))
             fresh.append(self._fresh(d, pipeline, buffers))
-        used = {id(buffers[b.buffer]): buffers[b.buffer] for d in command.dispatches for b in d.bound}
-        made = Program(tuple(steps), tuple(_lean(steps)), tuple(used.values()), tuple(fresh), (*keep, *shared.values()))
+        bound = {id(buffers[b.buffer]): buffers[b.buffer] for d in command.dispatches for b in d.bound}
+        made = Program(
+            tuple(steps), tuple(_lean(steps)), tuple(bound.values()), tuple(used), tuple(fresh), tuple(shared.values())
+        )
         encoder = self._calls.encoder()
         encode_pass(self._calls, encoder, made.steps)
         self._calls.finish(encoder)
@@ -158,7 +168,7 @@ class Maker:
         return make
 
 
-def encode_pass(calls: Calls, encoder: Any, steps: Sequence[Step]) -> None:
+def encode_pass(calls: Calls, encoder: Any, steps: Iterable[Step]) -> None:
     """One compute pass with all of the steps: the loop whose time a dispatch's cost is made of."""
     compute_pass = calls.begin_pass(encoder)
     set_pipeline, set_bind_group, dispatch = calls.set_pipeline, calls.set_bind_group, calls.dispatch
