@@ -100,6 +100,9 @@ class KernelSource:
     module: Module = field(repr=False, compare=False)
     variant: tuple[tuple[str, str], ...] = ()
 
+    def __hash__(self) -> int:
+        return hash((self.sha, self.variant))
+
     @property
     def name(self) -> str:
         """The file's name without .wgsl, and a variant's types: `rms_norm[f16]`."""
