@@ -15,7 +15,7 @@ from pytest_webgpu.gpu.limits import DEFAULT_LIMITS
 MODULES = {"wgpu-native": "wgpu", "dawn": "wgpudawn"}
 BACKENDS = ("vulkan", "metal", "d3d12", "gl")
 _BACKEND_NAMES = {"OpenGL": "gl", "OpenGLES": "gl", "D3D12": "d3d12", "D3D11": "d3d11"}
-_SOFTWARE = re.compile(r"llvmpipe|lavapipe|softpipe|swiftshader|microsoft basic render|\bwarp\b", re.IGNORECASE)
+SOFTWARE = re.compile(r"llvmpipe|lavapipe|softpipe|swiftshader|microsoft basic render|\bwarp\b", re.IGNORECASE)
 _TYPES = {"DiscreteGPU": "discrete", "IntegratedGPU": "integrated", "VirtualGPU": "virtual", "CPU": "cpu"}
 _PREFERENCE = ("discrete", "integrated", "virtual", "unknown", "cpu")
 
@@ -162,7 +162,7 @@ def _info(implementation: str, module: Any, native: Any) -> DeviceInfo:
         adapter=name or str(told["vendor"]) or "unnamed",
         vendor=str(told["vendor"]),
         driver=driver,
-        software=told["adapter_type"] == "CPU" or bool(_SOFTWARE.search(f"{name} {driver}")),
+        software=told["adapter_type"] == "CPU" or bool(SOFTWARE.search(f"{name} {driver}")),
         features=tuple(sorted(webgpu_features(native.features) & {*map(str, module.FeatureName)})),
         limits={name: int(native.limits[name]) for name in DEFAULT_LIMITS if name in native.limits},
         subgroup_size=None,

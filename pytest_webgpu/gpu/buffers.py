@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from pytest_webgpu.gpu.calls import Calls
+from pytest_webgpu.gpu.checks import Sized
 from pytest_webgpu.gpu.job import Bytes, LimitError, ValidationError
 
 POOLED_BYTES = 16 << 20  # larger buffers are made to measure and freed when dropped
@@ -192,7 +193,7 @@ class Buffers:
             self.counts[name] += n
 
 
-def check_range(buffer: Buffer, offset: int, size: int, what: str) -> None:
+def check_range(buffer: Sized, offset: int, size: int, what: str) -> None:
     if offset % 4 or size % 4:
         raise ValidationError(f"Cannot {what} {size} bytes at {offset}: both must be multiples of 4")
     if offset < 0 or size < 0 or offset + size > buffer.size:

@@ -68,8 +68,11 @@ def compile_error(message: str, source: Source) -> CompileError:
 
 def translate(error: Exception) -> GpuError:
     """An exception of wgpu or wgpudawn as the job protocol's, by its class and text."""
-    text = str(error)
-    name = type(error).__name__
+    return from_text(type(error).__name__, str(error))
+
+
+def from_text(name: str, text: str) -> GpuError:
+    """The same for an error of class `name` that is told by a browser."""
     if re.search(r"device (?:is|was) lost|parent device is lost", text, re.IGNORECASE):
         return DeviceLost(text)
     if name == "GPUOutOfMemoryError" or "not enough memory" in text.lower() or "out of memory" in text.lower():
