@@ -43,7 +43,8 @@ def runner() -> Iterator[job.Runner]:
 def run(runner: job.Runner, code: str, workgroups: tuple[int, int, int], words: int = 720) -> tuple[int, ...]:
     data = struct.pack(f"<{words}I", *range(1000, 1000 + words))
     result = runner.run(job.Job((
-        job.MakeBuffer("x", words * 4), job.WriteBuffer("x", data), job.MakePipeline("p", code, "main", (job.Slot(0, 0, "storage"),)),
+        job.MakeBuffer("x", words * 4), job.WriteBuffer("x", data),
+        job.MakePipeline("p", code, "main", (job.Slot(0, 0, "storage"),)),
         job.MakeProgram("g", (job.Dispatch("p", (job.Bound(0, 0, "x"),), workgroups),)), job.RunProgram("g", wait=True),
         job.ReadBuffer("x"),
     )))  # fmt: skip
@@ -71,7 +72,8 @@ def test_a_write_after_read_that_the_schedule_hides_shows(runner: job.Runner) ->
 
 def test_with_subgroups_only_workgroups_turn() -> None:
     body = ("@compute @workgroup_size(W) fn main(@builtin(global_invocation_id) gid: vec3u, "
-            "@builtin(workgroup_id) w: vec3u, @builtin(local_invocation_index) lane: u32) { x[w.x] = subgroupAdd(x[gid.x]) + lane; }")  # fmt: skip
+            "@builtin(workgroup_id) w: vec3u, @builtin(local_invocation_index) lane: u32) "
+            "{ x[w.x] = subgroupAdd(x[gid.x]) + lane; }")  # fmt: skip
     turned = reversed_source(kernel("enable subgroups;\n" + body), "main")
     assert turned is not None
     assert "let lane = forward_lane;" in turned
