@@ -62,8 +62,13 @@ def compile_error(message: str, source: Source) -> CompileError:
         line, column = (int(n) for n in place.groups() if n)
         if line == 1:
             column = max(1, column - source.shift)
-    clipped = "\n".join(text if len(text) <= 300 else text[:300] + "..." for text in message.splitlines())
-    return CompileError(clipped, line=line, column=column, code=source.given)
+    return CompileError(_plain(message), line=line, column=column, code=source.given)
+
+
+def _plain(message: str) -> str:
+    """What is wrong, first: without naga's heading, and with lines of bearable length."""
+    text = re.sub(r"^Validation Error\s+Caused by:\s+In \w+\s*(?:Shader '' parsing error: )?", "", message)
+    return "\n".join(line if len(line) <= 300 else line[:300] + "..." for line in text.strip().splitlines())
 
 
 def translate(error: Exception) -> GpuError:
@@ -73,6 +78,7 @@ def translate(error: Exception) -> GpuError:
 
 def from_text(name: str, text: str) -> GpuError:
     """The same for an error of class `name` that is told by a browser."""
+    text = _plain(text)
     if re.search(r"device (?:is|was) lost|parent device is lost", text, re.IGNORECASE):
         return DeviceLost(text)
     if name == "GPUOutOfMemoryError" or "not enough memory" in text.lower() or "out of memory" in text.lower():
