@@ -1,7 +1,6 @@
 """Timing loops: every sample comes back, and no more than was asked for."""
 
 import pytest
-from test_native import MAKE, floats
 
 from pytest_webgpu.gpu import open_runner
 from pytest_webgpu.gpu.adapters import choose
@@ -15,6 +14,7 @@ from pytest_webgpu.gpu.job import (
     ReadBuffer,
     Variant,
 )
+from tests.test_native import MAKE, floats
 
 
 @pytest.fixture(scope="module")

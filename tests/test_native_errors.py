@@ -1,7 +1,6 @@
 """What a native device refuses, before anything is issued: an error inside a submit would end the process."""
 
 import pytest
-from test_native import ADD, BOUND, MAKE, SLOTS
 
 from pytest_webgpu.gpu import open_runner
 from pytest_webgpu.gpu.adapters import choose
@@ -18,6 +17,7 @@ from pytest_webgpu.gpu.job import (
     Slot,
     ValidationError,
 )
+from tests.test_native import ADD, BOUND, MAKE, SLOTS
 
 
 @pytest.fixture(scope="module")
