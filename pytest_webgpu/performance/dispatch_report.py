@@ -1,0 +1,147 @@
+"""The figures of `performance.dispatch`, what people know them by, and what would mislead about them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_webgpu.gpu.job import DeviceInfo, Mode
+from pytest_webgpu.performance.stats import Estimate, Fit
+
+PREFIX = "performance.dispatch."  # of everything that is made on the device
+NAIVE_N = 100
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One way to issue dispatches. `label` names what differs from the base of its mode."""
+
+    mode: Mode = "one-pass"
+    dtype: str = "f32"
+    dependent: bool = True
+    fresh_bind_groups: bool = False
+    zero_workgroups: bool = False
+
+    @property
+    def label(self) -> str:
+        parts: list[str] = [self.mode]
+        parts += [self.dtype] if self.dtype != "f32" else []
+        parts += ["independent"] if not self.dependent else []
+        parts += ["fresh bind groups"] if self.fresh_bind_groups else []
+        parts += ["zero workgroups"] if self.zero_workgroups else []
+        return ", ".join(parts)
+
+    @property
+    def program(self) -> str:
+        return f"{PREFIX}{self.dtype}.{'dependent' if self.dependent else 'independent'}"
+
+
+BASE = Setup()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A setup and its line. `naive` is the single-op figure people know, T(1); `total_over_n` T(N)/N at N = 100."""
+
+    setup: Setup
+    fit: Fit
+
+    @property
+    def naive(self) -> float:
+        return self.fit.measured(1)
+
+    @property
+    def naive_ratio(self) -> float:
+        """How many times the single-op figure overstates a dispatch's cost."""
+        return self.naive / self.fit.b.value
+
+    @property
+    def total_over_n(self) -> tuple[int, float]:
+        """(N, T(N) / N in seconds), N being 100 or the largest that was measured."""
+        n = max(n for n in self.fit.counts if n <= NAIVE_N)
+        return n, self.fit.measured(n) / n
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Seconds to write `size` bytes and wait, and to read them back."""
+
+    size: int
+    write: Estimate
+    read: Estimate
+
+
+@dataclass(frozen=True)
+class DispatchReport:
+    """All in seconds. `figures` by label, `phases` and `creation` by name; `cut` and `warnings` in words."""
+
+    info: DeviceInfo
+    fence: str
+    clock_step: float
+    empty_wait: Estimate
+    read_back: Estimate
+    figures: Mapping[str, Figure]
+    phases: Mapping[str, Estimate]
+    creation: Mapping[str, Estimate]
+    transfers: tuple[Transfer, ...]
+    cut: tuple[str, ...]
+    warnings: tuple[str, ...]
+    seconds: float
+
+    @property
+    def base(self) -> Figure:
+        return self.figures[BASE.label]
+
+    @property
+    def b(self) -> Estimate:
+        """A dispatch in one pass, bind groups ahead."""
+        return self.base.fit.b
+
+    @property
+    def a(self) -> Estimate:
+        return self.base.fit.a
+
+    @property
+    def phase_sum(self) -> float:
+        """The phases' medians together, to be held against phases["whole"]."""
+        return sum(e.value for name, e in self.phases.items() if name != "whole")
+
+    def api_cost(self, mode: Mode) -> Estimate | None:
+        """b with zero workgroups: what the API costs, without the device's time. None where not measured."""
+        figure = self.figures.get(Setup(mode, zero_workgroups=True).label)
+        return figure.fit.b if figure else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The whole report as JSON-able data."""
+        return dataclasses.asdict(self)
+
+
+def artefacts(report: DispatchReport) -> list[str]:
+    """What would mislead a reader of the figures."""
+    found = []
+    if report.empty_wait.value > 20e-3:
+        found.append(f"an empty wait takes {report.empty_wait.value * 1e3:.0f} ms: completion is polled, and every "
+                     "figure that ends in one wait a dispatch, or divides a total by N, holds that poll")  # fmt: skip
+    if report.clock_step > 10e-6:
+        found.append(f"the clock steps {report.clock_step * 1e6:.0f} us: samples are lengthened to 100 steps")
+    if report.info.software:
+        found.append("a software adapter runs the kernel on the processor that issues it: only the zero-workgroup "
+                     "rows are the API's own")  # fmt: skip
+    for label, figure in report.figures.items():
+        if figure.fit.b.cv > 0.1:
+            found.append(f"{label}: b varies by {figure.fit.b.cv:.0%} between rounds (CV over 10 %)")
+        base = report.figures.get(dataclasses.replace(figure.setup, dtype="f32").label)
+        if base is not None and figure is not base and _differ(figure.fit.b, base.fit.b):
+            found.append(f"{label}: b is {figure.fit.b.value / base.fit.b.value:.2f} of f32's, and a dispatch's cost "
+                         "must not depend on the dtype: the kernel shows in it")  # fmt: skip
+    whole = report.phases["whole"].value
+    if not 0.8 < report.phase_sum / whole < 1.25:
+        found.append(f"the phases add up to {report.phase_sum / whole:.0%} of a dispatch timed whole")
+    return found
+
+
+def _differ(one: Estimate, other: Estimate) -> bool:
+    """True for intervals that do not meet and values more than 5 % apart."""
+    return (one.low > other.high or other.low > one.high) and abs(one.value / other.value - 1) > 0.05
