@@ -18,6 +18,13 @@ from pytest_webgpu.kernels.types import Layout, Struct, Unsized, WgslType, round
 
 FEATURES = {"f16": "shader-f16", "subgroups": "subgroups"}
 """Extensions whose `enable` line each implementation adds or removes, with the WebGPU feature of each."""
+SUBGROUP_FUNCTIONS = frozenset(
+    [f"subgroup{n}" for n in (
+        "Add ExclusiveAdd InclusiveAdd All And Any Ballot Broadcast BroadcastFirst Elect Max Min Mul ExclusiveMul "
+        "InclusiveMul Or Shuffle ShuffleDown ShuffleUp ShuffleXor Xor").split()]
+    + ["quadBroadcast", "quadSwapX", "quadSwapY", "quadSwapDiagonal"]
+)  # fmt: skip
+SUBGROUP_BUILTINS = frozenset(["subgroup_size", "subgroup_invocation_id", "subgroup_id", "num_subgroups"])
 
 
 @dataclass(frozen=True)

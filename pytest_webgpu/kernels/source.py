@@ -16,20 +16,22 @@ from pytest_webgpu.kernels.declarations import Module, Named, SyntaxProblem, rea
 from pytest_webgpu.kernels.errors import KernelError, listing, nearest
 from pytest_webgpu.kernels.expression import Expression, ExpressionError
 from pytest_webgpu.kernels.header import Header
-from pytest_webgpu.kernels.kernel import FEATURES, Binding, EntryPoint, Function, KernelSource, Override, Workgroup
+from pytest_webgpu.kernels.kernel import (
+    FEATURES,
+    SUBGROUP_BUILTINS,
+    SUBGROUP_FUNCTIONS,
+    Binding,
+    EntryPoint,
+    Function,
+    KernelSource,
+    Override,
+    Workgroup,
+)
 from pytest_webgpu.kernels.tokens import Token, TokenError
 from pytest_webgpu.kernels.types import Field, Layout, Struct, Unsized, WgslType, read_type
 
 __all__ = ["Binding", "EntryPoint", "Expression", "ExpressionError", "Field", "Header", "KernelError", "KernelSource",
            "Override", "Struct", "WgslType", "parse_source", "read_module", "read_source"]  # fmt: skip
-
-_SUBGROUP_FUNCTIONS = frozenset(
-    [f"subgroup{n}" for n in (
-        "Add ExclusiveAdd InclusiveAdd All And Any Ballot Broadcast BroadcastFirst Elect Max Min Mul ExclusiveMul "
-        "InclusiveMul Or Shuffle ShuffleDown ShuffleUp ShuffleXor Xor").split()]
-    + ["quadBroadcast", "quadSwapX", "quadSwapY", "quadSwapDiagonal"]
-)  # fmt: skip
-_SUBGROUP_BUILTINS = frozenset(["subgroup_size", "subgroup_invocation_id", "subgroup_id", "num_subgroups"])
 
 
 def parse_source(text: str, path: Path | str | None = None, header: Mapping[str, Any] | None = None) -> KernelSource:
@@ -183,7 +185,7 @@ class _Reader:
         found = {FEATURES.get(e, e.replace("_", "-")) for e in self.module.enables}
         if "f16" in words or halves or short:
             found.add("shader-f16")
-        if words & (_SUBGROUP_FUNCTIONS | _SUBGROUP_BUILTINS):
+        if words & (SUBGROUP_FUNCTIONS | SUBGROUP_BUILTINS):
             found.add("subgroups")
         return frozenset(found)
 
