@@ -14,7 +14,8 @@ from pytest_webgpu.gpu.job import Bytes, LimitError, ValidationError
 
 POOLED_BYTES = 16 << 20  # larger buffers are made to measure and freed when dropped
 POOL_BYTES = 256 << 20
-CHUNK = 64 << 20  # a write is staged whole by the library: large ones go in pieces that bound that memory
+CHUNK = POOLED_BYTES  # large reads go through staging buffers of the pool, large writes likewise in pieces
+STAGED_BYTES = 64 << 20  # of writes that the library may hold before they are submitted
 
 
 @dataclass(eq=False)
@@ -103,7 +104,7 @@ class Buffers:
             piece = view[start : start + CHUNK]
             self._device.queue.write_buffer(buffer.native, offset + start, piece)
             self._unsubmitted += piece.nbytes
-            if self._unsubmitted >= CHUNK:  # staged bytes are only freed after a submit
+            if self._unsubmitted >= STAGED_BYTES:  # staged bytes are only freed after a submit
                 self.flush()
         self._count(writes=1, bytes_written=view.nbytes)
 
@@ -156,7 +157,7 @@ class Buffers:
         """A copy of the bytes, after everything that was submitted before."""
         check_range(buffer, offset, size, "read")
         self.settle()
-        out = bytearray(size) if size > CHUNK else bytearray()
+        data = bytearray(size)
         for start in range(0, size, CHUNK):
             length = min(CHUNK, size - start)
             staging = self.staging(length)
@@ -164,11 +165,9 @@ class Buffers:
             encoder.copy_buffer_to_buffer(buffer.native, offset + start, staging.native, 0, length)
             self._device.queue.submit([encoder.finish()])
             self._count(submits=1)
-            piece = self.take(staging, length)
-            if size <= CHUNK:
-                return piece
-            out[start : start + length] = piece
-        return out
+            self._take(staging, memoryview(data)[start : start + length])
+        self._count(reads=1, bytes_read=size)
+        return data
 
     def staging(self, size: int) -> Buffer:
         """A buffer to copy to and `take` from; unlike the others it is not cleared."""
@@ -177,16 +176,15 @@ class Buffers:
         return buffer
 
     def take(self, staging: Buffer, size: int) -> Bytes:
-        """Maps, copies out and recycles a staging buffer."""
-        promise = staging.native.map_async("READ_NOSYNC", 0, size)
-        if self._calls.fence == "device poll":
-            self._calls.wait()  # resolves the promise here: its own way is through another thread
-        promise.sync_wait()
-        data: Bytes = staging.native.read_mapped(0, size)
-        staging.native.unmap()
-        self.release(staging)
+        """What was copied to a staging buffer, which goes back to the pool."""
+        data = bytearray(size)
+        self._take(staging, memoryview(data))
         self._count(reads=1, bytes_read=size)
         return data
+
+    def _take(self, staging: Buffer, target: memoryview) -> None:
+        self._calls.take(staging.native, target)
+        self.release(staging)
 
     def _count(self, **issued: int) -> None:
         for name, n in issued.items():

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_webgpu.gpu.job import DeviceLost
+
 _INTERNALS = {"wgpu-native": "wgpu.backends.wgpu_native._api", "dawn": "wgpudawn.backends.dawn._api"}
 
 
@@ -21,7 +23,8 @@ class Calls:
     set_pipeline(pass, pipeline); set_bind_group(pass, *bind_arguments(index, group)); dispatch(pass, x, y, z).
     `finish` raises what was wrong in the encoding, so that nothing wrong is submitted (which would end the process).
     `wait` is a fence for everything submitted, `fence` its name; `mark` returns a ticket for what was submitted so
-    far, which `wait_for` waits for.
+    far, which `wait_for` waits for. `take(buffer, target)` maps a staging buffer and copies its
+    first bytes out.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Calls:
     mark: Callable[[], Any]
     wait: Callable[[], None]
     wait_for: Callable[[Any], None]
+    take: Callable[[Any, memoryview], None]
 
 
 def make_calls(implementation: str, module: Any, device: Any, public: bool = False) -> Calls:
@@ -75,6 +79,14 @@ def _handle_calls(api: Any, device: Any) -> Calls:
         poll, submit_for_index = lib.wgpuDevicePoll, lib.wgpuQueueSubmitForIndex
         index, awaited = api.ffi.new("WGPUSubmissionIndex *"), api.ffi.new("WGPUSubmissionIndex *")
         fence = "device poll"
+        mapped: list[int] = []
+
+        @api.ffi.callback("void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)")  # type: ignore[untyped-decorator]
+        def on_mapped(status: int, _message: Any, _one: Any, _two: Any) -> None:
+            mapped.append(status)
+
+        info = api.ffi.new("WGPUBufferMapCallbackInfo *")
+        info.mode = lib.WGPUCallbackMode_AllowProcessEvents
 
         def submit(command_buffer: Any) -> None:
             commands[0] = command_buffer
@@ -91,8 +103,21 @@ def _handle_calls(api: Any, device: Any) -> Calls:
             awaited[0] = ticket
             poll(native, True, awaited)
 
+        def take(buffer: Any, target: memoryview) -> None:
+            """The public way wakes a polling thread, which costs half a millisecond."""
+            size = len(target)
+            mapped.clear()
+            info.callback = on_mapped  # named here, so that it lives as long as this function
+            handle = buffer._internal
+            checked.wgpuBufferMapAsync(handle, lib.WGPUMapMode_Read, 0, size, info[0])
+            poll(native, True, null)
+            if mapped != [lib.WGPUMapAsyncStatus_Success]:
+                raise DeviceLost(f"A staging buffer could not be mapped (status {mapped})")
+            target[:] = api.ffi.buffer(checked.wgpuBufferGetMappedRange(handle, 0, size), size)
+            lib.wgpuBufferUnmap(handle)
+
     else:
-        fence = "on_submitted_work_done"
+        fence, take = "on_submitted_work_done", _take
         mark = device.queue.on_submitted_work_done_async
 
         def submit(command_buffer: Any) -> None:
@@ -123,7 +148,14 @@ def _handle_calls(api: Any, device: Any) -> Calls:
         mark=mark,
         wait=wait,
         wait_for=wait_for,
+        take=take,
     )
+
+
+def _take(buffer: Any, target: memoryview) -> None:
+    buffer.map_sync("READ", 0, len(target))
+    target[:] = buffer.read_mapped(0, len(target), copy=False)
+    buffer.unmap()
 
 
 def _public_calls(implementation: str, module: Any, device: Any) -> Calls:
@@ -158,4 +190,5 @@ def _public_calls(implementation: str, module: Any, device: Any) -> Calls:
         mark=lambda: None,
         wait=wait,
         wait_for=lambda _ticket: wait(),
+        take=_take,
     )

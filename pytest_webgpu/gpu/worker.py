@@ -42,6 +42,15 @@ from pytest_webgpu.gpu.limits import LimitsAsked
 DEADLINE = 60.0  # seconds a job, unless `run` says otherwise
 START_DEADLINE = 60.0
 STDERR_LINES = 50
+REUSED_BYTES = 256 << 20
+
+
+def widen(stream: IO[bytes]) -> None:
+    """A pipe of a megabyte in place of 64 KiB, where the system allows it."""
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        fcntl.fcntl(stream, fcntl.F_SETPIPE_SZ, 1 << 20)
 
 
 def send(stream: IO[bytes], data: Mapping[str, Any], blobs: Sequence[Bytes] = ()) -> None:
@@ -53,19 +62,29 @@ def send(stream: IO[bytes], data: Mapping[str, Any], blobs: Sequence[Bytes] = ()
     stream.flush()
 
 
-def receive(stream: IO[bytes]) -> tuple[dict[str, Any], list[memoryview]] | None:
-    """The next message, or None where the stream ended. The blobs are views of the one buffer that was read."""
-    head = stream.read(8)
-    if len(head) < 8:
-        return None
-    message = memoryview(bytearray(int.from_bytes(head, "little")))
-    at = 0
-    while at < len(message):
-        count = stream.readinto(message[at:])  # type: ignore[attr-defined]
-        if not count:
+class Inbox:
+    """Reads messages. Their blobs are views of one buffer, which messages of up to `reuse` bytes share: the pages of
+    a fresh one cost more than the copy does. Such blobs last until the next message."""
+
+    def __init__(self, stream: IO[bytes], reuse: int = 0):
+        self._stream, self._reuse, self._room = stream, reuse, bytearray()
+
+    def receive(self) -> tuple[dict[str, Any], list[memoryview]] | None:
+        """The next message, or None where the stream ended."""
+        head = self._stream.read(8)
+        if len(head) < 8:
             return None
-        at += count
-    return unpack(message)
+        size = int.from_bytes(head, "little")
+        room = self._room if size <= len(self._room) else bytearray(size)
+        if len(room) <= self._reuse:
+            self._room = room
+        message, at = memoryview(room)[:size], 0
+        while at < size:
+            count = self._stream.readinto(message[at:])  # type: ignore[attr-defined]
+            if not count:
+                return None
+            at += count
+        return unpack(message)
 
 
 class WorkerRunner:
@@ -144,7 +163,7 @@ class WorkerRunner:
         timer.start()
         try:
             send(process.stdin, data, blobs)
-            message = receive(process.stdout)
+            message = Inbox(process.stdout).receive()
         except OSError:  # it ended before it had read all
             message = None
         except BaseException:  # an interrupt: the streams are out of step from here on
@@ -231,7 +250,8 @@ def _serve(stdin: IO[bytes], stdout: IO[bytes]) -> None:
     from pytest_webgpu.gpu.native import NativeRunner  # wgpu is loaded here, after stdout was put aside
 
     runner: NativeRunner | None = None
-    while (message := receive(stdin)) is not None:
+    inbox = Inbox(stdin, reuse=REUSED_BYTES)
+    while (message := inbox.receive()) is not None:
         data, blobs = message
         try:
             if runner is None:
@@ -251,6 +271,8 @@ def main() -> None:
     threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
     stdin, stdout = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not come between the messages
+    for stream in (stdin, stdout):
+        widen(stream)
     try:
         _serve(stdin, stdout)
     finally:
