@@ -66,7 +66,7 @@ class ScalarArg:
     default: int | float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contract:
     """An op: its arguments, outputs and ranges, and the torch function that computes it. Callable like that one.
 
@@ -160,7 +160,7 @@ class Contract:
 
     def allows(self, names: Names) -> bool:
         """Whether dims and scalars meet every condition of `where`."""
-        return all(c.evaluate(names) for c in self.conditions)
+        return all(c.holds(names) for c in self.conditions)
 
     def arguments(self, inputs: Mapping[str, Tensor], scalars: Names) -> dict[str, Any]:
         """Keyword arguments for the function. `scalars` may hold dims as well; absent ones take their defaults."""

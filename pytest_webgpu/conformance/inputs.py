@@ -1,0 +1,143 @@
+"""Cases: which sizes, which data. Hypothesis draws (sizes, pattern, seed), never lists of floats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_webgpu.conformance.packing import round_to
+from pytest_webgpu.conformance.patterns import INDEPENDENT, PATTERNS
+from pytest_webgpu.conformance.sizes import table
+from pytest_webgpu.ops.contract import Below, Contract, TensorArg
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+    from pytest_webgpu.kernels.kernel import KernelSource
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of inputs, all of which follows from these few values."""
+
+    dims: Mapping[str, int]
+    scalars: Mapping[str, float] = field(default_factory=dict)
+    pattern: str = "normal"
+    seed: int = 0
+    tune: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def independent(self) -> bool:
+        return self.pattern in INDEPENDENT
+
+    def to_json(self) -> str:
+        """What `--webgpu-replay` takes."""
+        return json.dumps({k: v for k, v in asdict(self).items() if v != {}})
+
+    @classmethod
+    def from_json(cls, text: str) -> Case:
+        """The case that `to_json` wrote. ValueError says what is wrong with the text."""
+        try:
+            case = cls(**json.loads(text))
+        except (json.JSONDecodeError, TypeError) as error:
+            raise ValueError(f"a case is JSON like {cls({'rows': 2}).to_json()}: {error}") from None
+        if case.pattern not in PATTERNS:
+            raise ValueError(f"no pattern {case.pattern!r}; there are {', '.join(PATTERNS)}")
+        return case
+
+
+def cases(contract: Contract, kernel: KernelSource) -> SearchStrategy[Case]:
+    """Valid cases, simplest first: Hypothesis shrinks to few elements, to normal data and to seed 0."""
+    from hypothesis import strategies as st
+
+    _, drawn = table(contract, kernel)
+    floats = {s.name: st.sampled_from(_choices(contract, s.name, s.default)) for s in contract.scalars
+              if s.kind == "float"}  # fmt: skip
+    tune = {name: st.sampled_from(values) for name, values in kernel.header.tune.items()}
+
+    def build(names: Mapping[str, int], pattern: str, seed: int, drawn_floats: Any, drawn_tune: Any) -> Case:
+        return _case(contract, names, pattern, seed, drawn_floats, drawn_tune)
+
+    return st.builds(
+        build, st.sampled_from(drawn), st.sampled_from(list(PATTERNS)), st.integers(0, 2**16 - 1),
+        st.fixed_dictionaries(floats), st.fixed_dictionaries(tune),
+    )  # fmt: skip
+
+
+def fixed_cases(contract: Contract, kernel: KernelSource) -> list[Case]:
+    """The cases that stand in front of the drawn ones: telling sizes, each pattern in turn, every tunable."""
+    fixed, drawn = table(contract, kernel)
+    floats = {s.name: _choices(contract, s.name, s.default) for s in contract.scalars if s.kind == "float"}
+    tunes = [{}, *({name: v} for name, values in kernel.header.tune.items() for v in values[1:])]
+    patterns = list(PATTERNS)
+    sizes = list(fixed or drawn[:1])
+    sizes += drawn[len(drawn) // 2 :: max(1, len(drawn) // 16)][: max(0, len(patterns) - len(sizes))]
+    return [
+        _case(
+            contract, sizes[i % len(sizes)], patterns[i % len(patterns)], i,
+            {n: values[i % len(values)] for n, values in floats.items()}, tunes[i % len(tunes)],
+        )
+        for i in range(max(len(sizes), len(patterns), len(tunes)))
+    ]  # fmt: skip
+
+
+def _case(
+    contract: Contract, names: Mapping[str, int], pattern: str, seed: int, floats: Mapping[str, float], tune: Any
+) -> Case:
+    dims = {n: v for n, v in names.items() if n in contract.dims}
+    return Case(dims, {**{n: v for n, v in names.items() if n not in dims}, **floats}, pattern, seed, tune)
+
+
+def _choices(contract: Contract, name: str, default: float | None) -> list[float]:
+    """Values of a float scalar, as f32 holds them."""
+    drawn = contract.draw.get(name) or ([0.5, 1.0, 2.0] if default is None else [default, default * 2, default / 3])
+    return [float(np.float32(v)) for v in drawn]
+
+
+def materialise(
+    case: Case, contract: Contract, stored: Mapping[str, tuple[str, str]]
+) -> dict[str, Array]:
+    """The arguments of the case by name, as they are stored: `stored` gives (dtype, storage) of each that is bound.
+
+    The first float tensor has the case's pattern; in one case of three the others have it as well.
+    """
+    rng = np.random.default_rng(case.seed)
+    names = {**case.dims, **case.scalars}
+    shapes = contract.shapes(case.dims, case.scalars)
+    everywhere, first, made = case.seed % 3 == 2, True, {}
+    for arg in contract.args:
+        if arg.name not in stored:
+            continue
+        dtype, storage = stored[arg.name]
+        shape = shapes[arg.name]
+        if arg.kind == "float":
+            values = PATTERNS[case.pattern if first or everywhere else "normal"](shape, rng) if min(shape) else np.zeros(shape)
+            first = False
+        else:
+            values = _whole(arg, shape, contract.draw.get(arg.name), names, rng)
+        made[arg.name] = round_to(values, dtype, storage)
+    return made
+
+
+def _whole(arg: TensorArg, shape: tuple[int, ...], draw: Any, names: Mapping[str, float], rng: Any) -> Array:
+    """Integers: as `draw` says, the last one allowed always among those of `below`."""
+    if arg.kind == "bool":
+        return np.asarray(rng.integers(0, 2, shape))
+    if isinstance(draw, Below):
+        from pytest_webgpu.kernels.expression import parse
+
+        limit = max(1, parse(draw.limit).evaluate(names))
+        values: Array = np.asarray(rng.integers(0, limit, shape))
+        if values.size > 1:
+            values.flat[rng.integers(values.size)] = limit - 1
+        return values
+    if draw is not None:
+        return np.asarray(rng.choice(np.asarray(draw), shape))
+    return np.asarray(rng.integers(-1000, 1000, shape))

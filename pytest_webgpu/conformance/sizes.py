@@ -1,0 +1,175 @@
+"""Dims and whole scalars for cases: a table of valid ones for each op and kernel, smallest first.
+
+Made ahead, so that Hypothesis draws an index and never filters, and small where dims are `override` constants (each
+shape is a pipeline then).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pytest_webgpu.kernels.errors import KernelError
+from pytest_webgpu.kernels.expression import Expression
+from pytest_webgpu.ops.contract import Contract, ContractError
+from pytest_webgpu.ops.launch import Unfit, launch
+
+if TYPE_CHECKING:
+    from pytest_webgpu.kernels.kernel import KernelSource
+
+Names = dict[str, int]
+SMALL = (1, 2, 3, 4, 5, 7, 8)
+MIDDLE = (13, 16, 31, 32, 33, 61, 64, 96, 127, 128, 129, 251, 255, 256, 257)
+LARGE = (509, 512, 768, 896, 1021, 1024, 1028, 1029, 1030, 2048)
+FIXED = (1, 2, 3, 5, 13, 61, 127, 257, 896, 1029, 4099, 4864, 65537)
+SCALARS = (0, 1, 2, 3, 5, 17, 64, 127)
+BUDGET = 1 << 17
+"""Most elements (multiply-adds, for a product) of a drawn case; a fixed one may have 16 times as many."""
+DRAWN, DRAWN_OVERRIDES = 160, 6
+
+
+Table = tuple[tuple[Names, ...], tuple[Names, ...]]
+_tables: dict[tuple[Contract, str, str, str], Table] = {}
+
+
+def table(contract: Contract, kernel: KernelSource) -> Table:
+    """(fixed, drawn): dims and int scalars by name. ContractError where nothing meets all conditions."""
+    requires = " and ".join(e.text for e in kernel.header.requires)
+    key = (contract, kernel.sha, kernel.name, requires)
+    if key not in _tables:
+        source = _Sizes(contract, kernel)
+        fixed = [n for n in _distinct(source.fixed()) if source.fits(n)]
+        drawn = [n for n in _distinct(source.drawn(DRAWN_OVERRIDES if source.compiled else DRAWN)) if source.fits(n)]
+        if not fixed and not drawn:
+            raise ContractError(
+                f"{contract.name}, {kernel.name}: no sizes meet {' and '.join(source.texts) or 'its conditions'}; "
+                "where that is possible, list sizes: @op(draw={DIM: [..]})"
+            )
+        _tables[key] = tuple(fixed), tuple(sorted(drawn or fixed, key=source.cost))
+    return _tables[key]
+
+
+def _distinct(cases: Iterator[Names]) -> list[Names]:
+    seen: dict[tuple[int, ...], Names] = {}
+    for names in cases:
+        seen.setdefault(tuple(names.values()), names)
+    return list(seen.values())
+
+
+class _Sizes:
+    def __init__(self, contract: Contract, kernel: KernelSource) -> None:
+        self.contract, self.kernel = contract, kernel
+        self.scalars = [s.name for s in contract.scalars if s.kind == "int"]
+        self.names = [*contract.dims, *self.scalars]
+        known = set(self.names)
+        required = [e for e in kernel.header.requires if e.names <= known]
+        self.conditions: list[Expression] = [*contract.conditions, *required]
+        self.texts = [c.text for c in self.conditions]
+        needs = [(c, c.names) for c in self.conditions]
+        self.by_name = {n: [(c, names) for c, names in needs if n in names] for n in self.names}
+        # Scalars that conditions only hold down from above: where 0 fails, all else does.
+        self.bounding = {n for n in self.scalars if all("<" in c.text for c, _ in self.by_name[n])}
+        overrides = {o.name for o in kernel.overrides}
+        set_by = {n for exprs in kernel.header.set.values() for e in exprs for n in e.names}
+        self.compiled = bool((overrides | set_by) & known)
+        self.group = self._workgroup()
+        self.marks = sorted({self.group - 1, self.group, self.group + 1, 2 * self.group + 1} - {0})
+        self.constants = sorted({c for text in self.texts for c in _numbers(text) if 1 < c <= 8192})
+        self.random = random.Random(0)
+
+    def _workgroup(self) -> int:
+        overrides = {name: float(values[0]) for name, values in self.kernel.header.tune.items()}
+        try:
+            return math.prod(self.kernel.workgroup_size(self.kernel.passes[0].entry, overrides))
+        except (ValueError, KeyError):
+            return 64
+
+    def fits(self, names: Names) -> bool:
+        """Whether the kernel's own `requires` hold, those that name overrides as well."""
+        numbers = {s.name: s.default or 0 for s in self.contract.scalars}
+        try:
+            launch(self.contract, self.kernel, {d: names[d] for d in self.contract.dims}, {**numbers, **names})
+        except Unfit:
+            return False
+        except KernelError:
+            return True  # a finding, which the case reports
+        return True
+
+    def cost(self, names: Mapping[str, int]) -> int:
+        return math.prod(max(1, names[d]) for d in self.contract.dims)
+
+    def drawn(self, count: int) -> Iterator[Names]:
+        """Random sizes, half of them of a few elements."""
+        pools = (SMALL, (*SMALL, *MIDDLE, *self.marks), (*MIDDLE, *self.marks), (*LARGE, *self.marks))
+        found = 0
+        for attempt in range(count * 12):
+            wanted = {n: self.random.choice(pools[self.random.choice((0, 1, 1, 2, 3))]) for n in self.contract.dims}
+            case = self.complete(wanted, BUDGET, tries=4)
+            if case is not None:
+                yield case
+                found += 1
+            if found == count or (attempt == count * 4 and found == 0):
+                return
+
+    def fixed(self) -> Iterator[Names]:
+        """Each telling size for each dim in turn, the other dims small."""
+        sizes = (1, 5, self.group + 1) if self.compiled else (*FIXED, *self.marks)
+        for size in sizes:
+            for dim in self.contract.dims:
+                case = self.complete({n: 2 for n in self.contract.dims} | {dim: size}, 16 * BUDGET, keep=dim)
+                if case is not None:
+                    yield case
+
+    def complete(self, wanted: Names, budget: int, keep: str | None = None, tries: int = 12) -> Names | None:
+        """Sizes that meet every condition, as near to `wanted` as a few tries get; `keep` is kept exactly."""
+        for _ in range(tries):
+            names: Names = {} if keep is None else {keep: wanted[keep]}
+            order = [n for n in self.names if n != keep]
+            self.random.shuffle(order)
+            order.sort(key=self.scalars.__contains__)
+            for name in order:
+                room = budget // max(1, math.prod(max(1, v) for n, v in names.items() if n not in self.scalars))
+                value = self._choose(name, names, wanted, room)
+                if value is None:
+                    break
+                names[name] = value
+            else:
+                return {n: names[n] for n in self.names}
+        return None
+
+    def _choose(self, name: str, names: Names, wanted: Mapping[str, int], room: int) -> int | None:
+        """The value wanted, or another at random, that no condition forbids."""
+        choices = list(self._choices(name, wanted))
+        first = wanted.get(name)
+        self.random.shuffle(choices)
+        for value in choices if first is None else (first, *choices):
+            if (value <= room or name in self.scalars) and self._allowed(name, {**names, name: value}):
+                return value
+        return None
+
+    def _choices(self, name: str, wanted: Mapping[str, int]) -> Sequence[int]:
+        if name in self.scalars:
+            drawn = self.contract.draw.get(name)
+            return tuple(int(v) for v in drawn) if isinstance(drawn, (list, tuple)) else SCALARS
+        if isinstance(self.contract.draw.get(name), (list, tuple)):
+            return tuple(self.contract.draw[name])
+        telling = [m * c for c in self.constants for m in (1, 2, 3, 5)]
+        return (*SMALL, *SMALL, *MIDDLE, *self.marks, *telling, *LARGE)
+
+    def _allowed(self, name: str, names: Mapping[str, int]) -> bool:
+        """Whether conditions on `name` hold, those that can be told; scalars still to come are taken as 0."""
+        for condition, needs in self.by_name.get(name, ()):
+            unknown = needs - names.keys()
+            if not unknown:
+                if not condition.holds(names):
+                    return False
+            elif unknown <= self.bounding and not condition.holds({**names, **dict.fromkeys(unknown, 0)}):
+                return False
+        return True
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(n) for n in re.findall(r"(?<![\w.])\d+(?![\w.])", text)]
