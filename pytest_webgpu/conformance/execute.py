@@ -7,7 +7,7 @@ nothing). So a batch costs three writes, one submit and one read-back, however m
 
 from __future__ import annotations
 
-import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,6 +32,7 @@ from pytest_webgpu.gpu.job import (
     RunProgram,
     WriteBuffer,
 )
+from pytest_webgpu.kernels.reverse import reversed_source
 from pytest_webgpu.ops.contract import Contract
 from pytest_webgpu.ops.launch import BoundArgument, Launch, PassLaunch, launch
 
@@ -54,6 +55,13 @@ class Planned:
     case: Case
     launch: Launch
     inputs: Mapping[str, NDArray[Any]]
+
+    @property
+    def invocations(self) -> int:
+        kernel, made = self.launch.kernel, self.launch
+        return sum(
+            math.prod(p.workgroups) * math.prod(kernel.workgroup_size(p.entry, made.overrides)) for p in made.passes
+        )
 
 
 @dataclass
@@ -94,29 +102,32 @@ class Session:
         self.pipelines: dict[Any, str] = {}
         self.sizes: dict[str, int] = {}
 
-    def run(self, cases: Sequence[tuple[Planned, Sequence[tuple[Variant, KernelSource]]]]) -> list[dict[Variant, Ran]]:
-        """Runs each case in its variants (each with the kernel's source for it). Raises GpuError as the runner does."""
+    def run(
+        self, cases: Sequence[tuple[Planned, Sequence[Variant]]], deadline: float | None = None
+    ) -> list[dict[Variant, Ran]]:
+        """Runs each case in its variants, in one job. Raises GpuError as the runner does."""
         if getattr(self.runner, "generation", 0) != self.generation:
             self.reset()
         limits = self.runner.info.limits
         batch = _Batch(
-            limits.get("min-storage-buffer-offset-alignment", 256), limits.get("min-uniform-buffer-offset-alignment", 256)
+            limits.get("min-storage-buffer-offset-alignment", 256),
+            limits.get("min-uniform-buffer-offset-alignment", 256),
         )
         commands: list[Command] = []
         dispatches: list[Dispatch] = []
         placed = []
         for planned, variants in cases:
-            for variant, kernel in variants:
+            for variant in variants:
                 regions, bound = batch.place(planned, FILL[variant])
                 placed.append((planned, variant, regions))
                 for single in planned.launch.passes:
-                    pipeline = self._pipeline(kernel, planned.launch, single, commands)
+                    pipeline = self._pipeline(planned.launch, single, variant == "reversed", commands)
                     used = planned.launch.bound(single.entry)
                     dispatches.append(Dispatch(pipeline, tuple(bound[a.variable] for a in used), single.workgroups))
         job = [*self._buffers(batch), *commands, *batch.writes(), MakeProgram(PROGRAM, tuple(dispatches))]
         job += [RunProgram(PROGRAM), ReadBuffer(WRITE, 0, len(batch.write) or 4)]
         try:
-            result = self.runner.run(Job(tuple(job)))
+            result = self.runner.run(Job(tuple(job)), deadline)
         except GpuError:
             self.reset()
             raise
@@ -127,13 +138,16 @@ class Session:
             ran[index[id(planned)]][variant] = _read(regions, data, FILL[variant])
         return ran
 
-    def _pipeline(self, kernel: KernelSource, made: Launch, single: PassLaunch, commands: list[Command]) -> str:
-        key = (kernel.sha, kernel.code, single.entry, tuple(sorted(single.constants.items())))
+    def _pipeline(self, made: Launch, single: PassLaunch, backwards: bool, commands: list[Command]) -> str:
+        kernel = made.kernel
+        key = (kernel.sha, kernel.variant, single.entry, backwards, tuple(sorted(single.constants.items())))
         if key not in self.pipelines:
             name = f"conformance/pipeline/{len(self.pipelines)}"
-            enable = tuple(sorted(kernel.features))
-            slots = made.slots(single.entry)
-            commands.append(MakePipeline(name, kernel.code, single.entry, slots, single.constants, enable))
+            code = (reversed_source(kernel, single.entry) if backwards else None) or kernel.code
+            features = tuple(sorted(kernel.features))
+            commands.append(
+                MakePipeline(name, code, single.entry, made.slots(single.entry), single.constants, features)
+            )
             self.pipelines[key] = name
         return self.pipelines[key]
 
@@ -226,12 +240,3 @@ def session(runner: Runner) -> Session:
     if runner not in _sessions:
         _sessions[runner] = Session(runner)
     return _sessions[runner]
-
-
-def stored_types(made: Launch) -> dict[str, str]:
-    """As what each output is stored."""
-    return {a.name: a.dtype for a in made.arguments if a.role == "tensor" and a.output}
-
-
-def replaced(kernel: KernelSource, **changes: Any) -> KernelSource:
-    return dataclasses.replace(kernel, **changes)

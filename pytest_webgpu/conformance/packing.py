@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-NUMPY = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32, "i8": np.int8}
-LEAST = {"f32": np.finfo(np.float32).tiny, "f16": np.finfo(np.float16).tiny}
+NUMPY: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32, "i8": np.int8}
+RANGE = {"f32": (2.0**-126, 3.4028234663852886e38), "f16": (2.0**-14, 65504.0)}  # least normal, largest
 BLOCK = 32
 
 
@@ -24,13 +24,15 @@ def round_to(values: Array, dtype: str, storage: str = "plain") -> Array:
         return unpack(pack(values, dtype, storage), dtype, storage, values.shape)
     if dtype == "i8":
         return np.clip(np.rint(values), -128, 127).astype(np.float32)
-    if dtype in LEAST:
-        largest = float(np.finfo(NUMPY[dtype]).max)
-        kept = np.clip(values, -largest, largest).astype(NUMPY[dtype])
-        return np.where(np.abs(kept) < LEAST[dtype], NUMPY[dtype](0), kept)
+    if dtype in RANGE:
+        least, largest = RANGE[dtype]
+        kept: Array = np.clip(values, -largest, largest).astype(NUMPY[dtype])
+        kept[np.abs(kept) < least] = 0
+        return kept
     if dtype == "u32":
         return np.maximum(values, 0).astype(np.uint32)
-    return values.astype(NUMPY[dtype])
+    whole: Array = values.astype(NUMPY[dtype])
+    return whole
 
 
 def pack(values: Array, dtype: str, storage: str = "plain") -> bytes:

@@ -24,7 +24,8 @@ Names = dict[str, int]
 SMALL = (1, 2, 3, 4, 5, 7, 8)
 MIDDLE = (13, 16, 31, 32, 33, 61, 64, 96, 127, 128, 129, 251, 255, 256, 257)
 LARGE = (509, 512, 768, 896, 1021, 1024, 1028, 1029, 1030, 2048)
-FIXED = (1, 2, 3, 5, 13, 61, 127, 257, 896, 1029, 4099, 4864, 65537)
+FIXED = (1, 2, 3, 5, 13, 61, 127, 257, 896, 1029, 4099, 4864)
+HUGE = 65537  # more rows than a dimension of workgroups
 SCALARS = (0, 1, 2, 3, 5, 17, 64, 127)
 BUDGET = 1 << 17
 """Most elements (multiply-adds, for a product) of a drawn case; a fixed one may have 16 times as many."""
@@ -119,9 +120,14 @@ class _Sizes:
         sizes = (1, 5, self.group + 1) if self.compiled else (*FIXED, *self.marks)
         for size in sizes:
             for dim in self.contract.dims:
-                case = self.complete({n: 2 for n in self.contract.dims} | {dim: size}, 16 * BUDGET, keep=dim)
-                if case is not None:
-                    yield case
+                yield from self._with(dim, size)
+        if not self.compiled:
+            yield from self._with(self.contract.dims[0], HUGE)
+
+    def _with(self, dim: str, size: int) -> Iterator[Names]:
+        case = self.complete({n: 2 for n in self.contract.dims} | {dim: size}, 16 * BUDGET, keep=dim)
+        if case is not None:
+            yield case
 
     def complete(self, wanted: Names, budget: int, keep: str | None = None, tries: int = 12) -> Names | None:
         """Sizes that meet every condition, as near to `wanted` as a few tries get; `keep` is kept exactly."""

@@ -1,0 +1,281 @@
+"""Is a kernel right? An op, a kernel and a device to a verdict (CONFORMANCE.md, "Each case").
+
+report = check(get("rms_norm"), kernel, runner)      # raises ConformanceFailure, whose message is the report
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from pytest_webgpu.conformance import failure
+from pytest_webgpu.conformance.bounds import Bounded, explain, reference_with_bound
+from pytest_webgpu.conformance.calibrate import calibration_of
+from pytest_webgpu.conformance.execute import Planned, Ran, Session, Variant, plan, session
+from pytest_webgpu.conformance.failure import ConformanceFailure, Subject
+from pytest_webgpu.conformance.inputs import Case, cases, fixed_cases
+from pytest_webgpu.conformance.judge import Verdict, judge
+from pytest_webgpu.conformance.running_error import Calibration
+from pytest_webgpu.conformance.sizes import table
+from pytest_webgpu.gpu.job import (
+    CompileError,
+    DeadlineExceeded,
+    DeviceLost,
+    GpuError,
+    OutOfMemory,
+    Runner,
+    RunnerDied,
+)
+from pytest_webgpu.kernels.errors import KernelError
+from pytest_webgpu.ops.contract import Contract
+
+if TYPE_CHECKING:
+    from pytest_webgpu.kernels.kernel import KernelSource
+
+PROFILES = {"webgpu-quick": 4, "webgpu": 16, "webgpu-thorough": 160}
+"""Hypothesis profiles, and how many batches of 1 to BATCH cases each draws."""
+BATCH = 8
+EVERYTHING: tuple[Variant, ...] = ("base", "again", "reversed", "high", "low")
+THOROUGH_FIRST, THOROUGH_EVERY = 10, 4  # which cases run in every variant: the first ten, then one in four
+LIGHT = 1 << 19  # invocations; a case of more runs in its base variant only
+RETRIES = 5
+DEADLINE = 30.0  # seconds a job
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much to check.
+
+    `max_examples`: batches that Hypothesis draws; None takes the loaded `webgpu...` profile. `reference`: "cpu" or
+    "cuda". `replay`: this one case and no other. `calibration`: None measures the adapter's builtins once.
+    """
+
+    max_examples: int | None = None
+    derandomize: bool = True
+    reference: str = "cpu"
+    replay: Case | None = None
+    calibration: Calibration | None = None
+
+
+@dataclass
+class Report:
+    """A kernel that is right: how much was checked, and how much of its bounds it uses (`headroom`, 0 to 1)."""
+
+    op: str
+    kernel: str
+    adapter: str
+    cases: int = 0
+    elements: int = 0
+    unspecified: int = 0
+    headroom: float = 0.0
+    loosest: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+
+def register_profiles() -> None:
+    """Makes the profiles known to Hypothesis, for `--hypothesis-profile`."""
+    import hypothesis
+
+    for name, examples in PROFILES.items():
+        hypothesis.settings.register_profile(
+            name, max_examples=examples, deadline=None, derandomize=True, database=None, print_blob=True,
+            suppress_health_check=list(hypothesis.HealthCheck),
+        )  # fmt: skip
+
+
+def check(contract: Contract, kernel: KernelSource, runner: Runner, *, settings: Settings | None = None) -> Report:
+    """Holds the kernel to the contract on fixed and drawn cases.
+
+    Raises ConformanceFailure when it is wrong, hangs or dies; KernelError where its header or bindings do not fit
+    the op; CompileError where its WGSL does not compile.
+    """
+    __tracebackhide__ = True
+    return _Check(contract, kernel, runner, settings or Settings()).run()
+
+
+def run_case(
+    contract: Contract, kernel: KernelSource, runner: Runner, case: Case, settings: Settings | None = None
+) -> Verdict:
+    """The verdict on one case, in every variant, without raising for a wrong result."""
+    return _Check(contract, kernel, runner, settings or Settings()).verdicts([case], everything=True)[0]
+
+
+class _Check:
+    def __init__(self, contract: Contract, kernel: KernelSource, runner: Runner, settings: Settings) -> None:
+        self.contract, self.kernel, self.settings = contract, kernel, settings
+        self.session: Session = session(runner)
+        self.subject = Subject(contract, kernel, runner.info)
+        self.device = _device(settings.reference)
+        self.calibration = settings.calibration or calibration_of(runner)
+        self.deterministic = contract.deterministic and kernel.header.deterministic
+        self.report = Report(contract.name, kernel.name, self.subject.adapter)
+        self.stopped: Exception | None = None
+
+    def run(self) -> Report:
+        __tracebackhide__ = True
+        if self.settings.replay is not None:
+            self.hold([self.settings.replay], everything=True)
+        else:
+            for batch in _batches(fixed_cases(self.contract, self.kernel), BATCH):
+                self.hold(batch, everything=True)
+            self.drawn()
+        return self.finished()
+
+    def drawn(self) -> None:
+        """Cases drawn by Hypothesis, and shrunk by it; one of them where this runs inside a test that it drives."""
+        __tracebackhide__ = True
+        import hypothesis
+        from hypothesis import strategies as st
+
+        if hypothesis.currently_in_test_context():
+            _, sizes = table(self.contract, self.kernel)
+            self.hold([replace(fixed_cases(self.contract, self.kernel)[0], dims={
+                d: sizes[-1][d] for d in self.contract.dims})])  # fmt: skip
+            return
+        register_profiles()
+        default = hypothesis.settings()
+        chosen = default if default.max_examples in PROFILES.values() else hypothesis.settings.get_profile("webgpu")
+        chosen = hypothesis.settings(
+            chosen, max_examples=self.settings.max_examples or chosen.max_examples, deadline=None, database=None,
+            derandomize=self.settings.derandomize, report_multiple_bugs=False, print_blob=False,
+            suppress_health_check=list(hypothesis.HealthCheck),
+            phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
+        )  # fmt: skip
+
+        @chosen
+        @hypothesis.given(st.lists(cases(self.contract, self.kernel), min_size=1, max_size=BATCH))
+        def examples(batch: list[Case]) -> None:
+            if self.stopped is None:
+                try:
+                    self.hold(batch)
+                except ConformanceFailure as wrong:
+                    if wrong.final:
+                        self.stopped = wrong
+                    else:
+                        raise
+                except Exception as error:  # a hang or a crash is not to be tried again
+                    self.stopped = error
+
+        try:
+            examples()
+        except ConformanceFailure as wrong:
+            raise wrong.with_traceback(None) from None
+        if self.stopped is not None:
+            raise self.stopped from None
+
+    def hold(self, batch: Sequence[Case], everything: bool = False) -> None:
+        """Runs a batch; raises ConformanceFailure for the first case that is wrong."""
+        __tracebackhide__ = True
+        for case, verdict in zip(batch, self.verdicts(batch, everything), strict=True):
+            if not verdict.right:
+                raise self.failed(case, verdict)
+            self.report.cases += 1
+            self.report.elements += verdict.elements
+            self.report.unspecified += verdict.unspecified
+            self.report.headroom = max(self.report.headroom, verdict.headroom)
+            self.report.loosest = max(self.report.loosest, verdict.loosest)
+
+    def verdicts(self, batch: Sequence[Case], everything: bool = False) -> list[Verdict]:
+        planned = [self.plan(case) for case in batch]
+        thorough = [everything or self._thorough(self.report.cases + i) for i in range(len(batch))]
+        variants = [
+            EVERYTHING if all_of_them and p.invocations <= LIGHT else EVERYTHING[:1]
+            for p, all_of_them in zip(planned, thorough, strict=True)
+        ]
+        ran = self.execute(planned, variants)
+        return [judge(p, r, self.wanted(p), self.deterministic) for p, r in zip(planned, ran, strict=True)]
+
+    @staticmethod
+    def _thorough(number: int) -> bool:
+        return number < THOROUGH_FIRST or number % THOROUGH_EVERY == 0
+
+    def plan(self, case: Case) -> Planned:
+        try:
+            return plan(self.contract, self.kernel, case)
+        except KernelError as error:
+            error.case = case  # type: ignore[attr-defined]
+            raise
+
+    def execute(self, planned: list[Planned], variants: Sequence[Sequence[Variant]]) -> list[dict[Variant, Ran]]:
+        """Runs a batch; where that ends badly, its cases one by one, so that the one at fault is named."""
+        pairs = list(zip(planned, variants, strict=True))
+        try:
+            return self.session.run(pairs, DEADLINE)
+        except CompileError:
+            raise
+        except GpuError:
+            return [self.alone(*pair) for pair in pairs]
+
+    def alone(self, planned: Planned, variants: Sequence[Variant]) -> dict[Variant, Ran]:
+        try:
+            return self.session.run([(planned, variants)], DEADLINE)[0]
+        except GpuError as error:
+            cause = _WORDS.get(type(error), "refused")
+            text = failure.describe_error(self.subject, planned.case, cause, error)
+            raise ConformanceFailure(text, planned.case, cause, final=True) from None
+
+    def wanted(self, planned: Planned) -> dict[str, Bounded]:
+        dtypes = {a.name: a.dtype for a in planned.launch.arguments if a.role == "tensor"}
+        return reference_with_bound(
+            self.contract, self.tensors(planned), {**planned.case.scalars, **planned.case.dims}, dtypes,
+            planned.case.independent, self.calibration,
+        )  # fmt: skip
+
+    def tensors(self, planned: Planned) -> dict[str, torch.Tensor]:
+        return {n: torch.from_numpy(_signed(a)).to(self.device) for n, a in planned.inputs.items()}
+
+    def failed(self, case: Case, verdict: Verdict) -> ConformanceFailure:
+        """The failure of a case, after it was run again five times: a race does not fail each time."""
+        again = [self.verdicts([case], everything=True)[0] for _ in range(RETRIES)]
+        failures = sum(not v.right for v in again)
+        worst = next((v for v in again if not v.right), verdict)
+        element = next((f.element for f in worst.findings if f.element is not None), None)
+        shares: list[tuple[str, str, float]] = []
+        if element is not None and element.bound > 0:
+            planned = self.plan(case)
+            shares = explain(
+                self.contract, self.tensors(planned), {**case.scalars, **case.dims}, element.output, element.index,
+                case.independent, self.calibration,
+            )  # fmt: skip
+        text = failure.describe(self.subject, case, worst, failures + 1, RETRIES + 1, shares)
+        return ConformanceFailure(text, case, worst.findings[0].cause, final=failures < RETRIES)
+
+    def finished(self) -> Report:
+        report = self.report
+        if report.elements and report.unspecified == report.elements:
+            text = f"{self.subject.title}: nothing could be compared: every element is unspecified (overflow)"
+            raise ConformanceFailure(text)
+        share = report.unspecified / max(1, report.elements)
+        if share > 0.1:
+            report.notes.append(f"{share:.0%} of elements are unspecified (overflow), and were not compared")
+        if report.headroom > 0.7:
+            report.notes.append(f"uses {report.headroom:.2f} of its bound")
+        if report.loosest > 1e-2:
+            report.notes.append(f"in some case the median bound is {report.loosest:.1%} of the value")
+        return report
+
+
+_WORDS = {DeadlineExceeded: "hung", RunnerDied: "took the process down", DeviceLost: "lost the device",
+          OutOfMemory: "ran out of memory"}  # fmt: skip
+
+
+def _signed(values: Any) -> Any:
+    """torch has no unsigned 32-bit arithmetic: such integers widen."""
+    return values.astype(np.int64) if values.dtype == np.uint32 else values
+
+
+def _batches(items: Sequence[Case], size: int) -> Iterator[Sequence[Case]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def _device(reference: str) -> torch.device:
+    if reference == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError(
+            "--webgpu-reference=cuda: this torch sees no CUDA device; leave it out, or install torch for CUDA"
+        )
+    return torch.device(reference)

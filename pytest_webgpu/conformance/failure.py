@@ -1,0 +1,99 @@
+"""What a failed check says: everything that leads to the line at fault, and the command that shows it again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_webgpu.conformance.inputs import Case
+from pytest_webgpu.conformance.judge import Verdict
+from pytest_webgpu.gpu.job import DeviceInfo
+from pytest_webgpu.ops.contract import Contract
+
+if TYPE_CHECKING:
+    from pytest_webgpu.kernels.kernel import KernelSource
+
+
+class ConformanceFailure(AssertionError):
+    """A kernel is wrong. The message is the whole report; `case` shows it again, `cause` says what is likely.
+
+    `final`: not to be tried again (it hung, or does not fail each time), so that it is not shrunk.
+    """
+
+    def __init__(self, message: str, case: Case | None = None, cause: str = "", final: bool = False) -> None:
+        super().__init__(message)
+        self.case, self.cause, self.final = case, cause, final
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is checked, where."""
+
+    contract: Contract
+    kernel: KernelSource
+    info: DeviceInfo
+
+    @property
+    def title(self) -> str:
+        file = self.kernel.path or self.kernel.name
+        variant = f" [{', '.join(t for _, t in self.kernel.variant)}]" if self.kernel.variant else ""
+        return f"{file}{variant} as {self.contract.name}"
+
+    @property
+    def adapter(self) -> str:
+        software = ", software" if self.info.software else ""
+        return f"{self.info.adapter} ({self.info.implementation} {self.info.version}, {self.info.backend}{software})"
+
+
+def sizes(case: Case) -> str:
+    names = {**case.dims, **case.scalars, **case.tune}
+    return ", ".join(f"{n}={v:g}" if isinstance(v, float) else f"{n}={v}" for n, v in names.items())
+
+
+def replay_command(kernel: KernelSource, case: Case) -> str:
+    file = str(kernel.path) if kernel.path else "FILE"
+    return f"pytest {shlex.quote(file)} --webgpu-replay={shlex.quote(case.to_json())}"
+
+
+def describe(
+    subject: Subject, case: Case, verdict: Verdict, failed: int, tries: int,
+    shares: Sequence[tuple[str, str, float]] = (),
+) -> str:  # fmt: skip
+    """The report of one failing case."""
+    first = verdict.findings[0]
+    lines = [f"{subject.title} is wrong: {first.cause}", ""]
+    lines += [f"  {f.cause}: {f.evidence}" for f in verdict.findings[:4]]
+    element = next((f.element for f in verdict.findings if f.element is not None), None)
+    if element is not None:
+        exact = " (only the exact value is right)" if not element.bound else ""
+        lines += [
+            "",
+            f"  worst element  {element.output}{list(element.index)}",
+            f"  got            {element.got!r}",
+            f"  wanted         {element.wanted!r}{exact}",
+        ]
+        if element.bound:
+            lines.append(f"  bound          {element.bound:.3g}")
+            error = f"{abs(element.got - element.wanted):.3g}: {element.ratio:.3g} times the bound"
+            lines.append(f"  error          {error}, {element.ulps:.3g} ULP of {element.dtype}")
+        owners = ", ".join(f"{name} {share:.0%}" for name, _, share in shares[:4] if share >= 0.01)
+        if owners:
+            lines.append(f"  bound made of  {owners}")
+    lines += ["", f"  sizes          {sizes(case)}", f"  data           {case.pattern}, seed {case.seed}"]
+    if failed < tries:
+        lines.append(f"  repeated       failed {failed} of {tries} times: the result is not the same each time")
+    lines += [f"  adapter        {subject.adapter}", f"  again with     {replay_command(subject.kernel, case)}"]
+    return "\n".join(lines)
+
+
+def describe_error(subject: Subject, case: Case | None, cause: str, error: Exception) -> str:
+    """The report of a kernel that could not be run to its end."""
+    lines = [f"{subject.title}: {cause}", "", *(f"  {line}" for line in str(error).splitlines())]
+    if case is not None:
+        lines += ["", f"  sizes          {sizes(case)}", f"  data           {case.pattern}, seed {case.seed}"]
+    lines.append(f"  adapter        {subject.adapter}")
+    if case is not None:
+        lines.append(f"  again with     {replay_command(subject.kernel, case)}")
+    return "\n".join(lines)
