@@ -1,0 +1,71 @@
+"""The paper's rows and ours beside them."""
+
+import json
+
+import pytest
+
+from pytest_webgpu.report.paper import main, paper_tables, published
+
+WHERE = {"adapter": "NVIDIA H200", "backend": "vulkan", "implementation": "wgpu-native"}
+ROW = {"b": 8e-6, "low": 7e-6, "high": 9e-6, "a": 117e-6, "naive": 125e-6, "naive_ratio": 15.6}
+DISPATCH = {
+    "kind": "dispatch", "software": False, **WHERE,
+    "rows": [{"label": "submit-each", "total_over_n": [100, 9.17e-6], **ROW},
+             {"label": "one-pass", "total_over_n": [50, 10e-6], **ROW}, {"label": "wait-each", **ROW}],
+    "phases": {name: 1e-6 for name in ("encoder", "pass-begin", "set-pipeline", "set-bind-group", "dispatch",
+                                       "pass-end", "finish", "submit", "wait", "whole")},
+}  # fmt: skip
+GENERATION = {
+    "kind": "generation", "model": "qwen2.5-0.5b", "dtype": "f32", "fusions": "all", "dispatches_per_token": 122,
+    "prompt_tokens": 5, "new_tokens": 50, "prefill_seconds": 0.01, "decode_seconds": 0.1, **WHERE,
+}  # fmt: skip
+KERNEL = {"kind": "kernel", "key": "linear.tiled rows=896,k=896,n=4864", "dtype": "f32", "flops_per_second": 1.1e13,
+          "share": 0.4, "limit": "multiply-add rate", **WHERE}  # fmt: skip
+
+
+def tables(*findings):
+    return {t.title: t for t in paper_tables(findings, published())}
+
+
+def ours(table):
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows if row[0] == "this machine"]
+
+
+def test_the_paper_stands_alone_where_nothing_was_measured():
+    shown = tables()
+    assert len(shown) == 5
+    assert len(shown["What a dispatch costs"].rows) == 11
+    assert not any(ours(t) for t in shown.values())
+    firefox = [r for r in shown["What a dispatch costs"].rows if "firefox" in r[1]]
+    assert len(firefox) == 3
+    assert all(r[-1].startswith("artefact") for r in firefox)
+
+
+def test_ours_stand_in_the_same_columns_and_unlike_things_are_labelled():
+    shown = tables(DISPATCH, GENERATION, KERNEL, {"kind": "conformance"})
+    submits, one_pass = ours(shown["What a dispatch costs"])
+    assert submits["single us"] == "125"
+    assert submits["total/100 us"] == "9.17"
+    assert submits["b us [95 %]"] == "8 [7, 9]"
+    assert "not the paper's submit a dispatch" in one_pass["remark"]
+    assert "N = 50" in one_pass["remark"]
+    (end,) = ours(shown["End to end"])
+    assert float(end["tok/s"]) == pytest.approx(55 / 0.11)
+    assert float(end["decode tok/s"]) == pytest.approx(500)
+    assert "KV cache" in end["remark"]
+    (fusion,) = ours(shown["Fusion"])
+    assert (fusion["dispatches"], fusion["first token ms"]) == ("122", "10.0")
+    (kernel,) = ours(shown["Kernels"])
+    assert (kernel["TFLOP/s"], kernel["share"]) == ("11", "40% of the multiply-add rate")
+    (phases,) = ours(shown["Phases of a dispatch, us"])
+    assert phases["encoder_finish"] == "1"
+
+
+def test_one_command_prints_them_from_a_report(tmp_path, capsys, monkeypatch):
+    report = tmp_path / "report.json"
+    report.write_text(json.dumps({"findings": [DISPATCH, GENERATION]}))
+    monkeypatch.setattr("sys.argv", ["paper", str(report)])
+    main()
+    printed = capsys.readouterr().out
+    assert "NVIDIA RTX 5090" in printed
+    assert "NVIDIA H200" in printed
