@@ -1,0 +1,97 @@
+"""`pytest kernel.wgsl`: which files are collected, and what is said of those that are no kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("imported_once")
+
+ADD = """
+//! op = "add"
+//! workgroups = ["ceil_div(n, 64)"]
+//! guarded = true
+@group(0) @binding(0) var<storage, read> a: array<f32>;
+@group(0) @binding(1) var<storage, read> b: array<f32>;
+@group(0) @binding(2) var<storage, read_write> out: array<f32>;
+override n: u32;
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+    if (id.x < n) { out[id.x] = a[id.x] + b[id.x]; }
+}
+"""
+PEER = ADD.replace("//!", "// a header that is none:")
+VERTEX = "@vertex fn main() -> @builtin(position) vec4f { return vec4f(); }"
+
+
+def kernel(pytester: pytest.Pytester, text: str, name: str = "mine.wgsl") -> Path:
+    path = pytester.path / name
+    path.write_text(text)
+    return path
+
+
+def test_a_header_is_enough_to_be_collected(pytester: pytest.Pytester) -> None:
+    kernel(pytester, ADD, "sum_of_two.wgsl")
+    kernel(pytester, VERTEX, "scene.wgsl")
+    result = pytester.runpytest_inprocess("-v", ".")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["sum_of_two.wgsl::conformance?auto? PASSED*"])
+
+
+def test_python_functions_of_a_project_are_its_own(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\npython_functions = check_*\n")
+    kernel(pytester, ADD)
+    pytester.runpytest_inprocess("mine.wgsl").assert_outcomes(passed=1)
+
+
+def test_the_ini_key_names_files_without_a_header(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nwebgpu_files = kernels/*.wgsl\n")
+    (pytester.path / "kernels").mkdir()
+    kernel(pytester, PEER, "kernels/theirs.wgsl")
+    result = pytester.runpytest_inprocess("--webgpu-op=add", "--webgpu-workgroups=ceil_div(n, 64)")
+    result.assert_outcomes(passed=1)
+
+
+def test_someone_elses_file_through_a_side_file(pytester: pytest.Pytester) -> None:
+    kernel(pytester, PEER.replace("var<storage, read> a:", "var<storage, read> left:").replace("= a[", "= left["))
+    kernel(pytester, 'op = "add"\nworkgroups = ["ceil_div(n, 64)"]\nbind = {left = "a"}\n', "mine.toml")
+    pytester.runpytest_inprocess(".").assert_outcomes(passed=1)
+
+
+def test_options_win_over_the_header(pytester: pytest.Pytester) -> None:
+    kernel(pytester, ADD)
+    result = pytester.runpytest_inprocess("mine.wgsl", "--webgpu-op=mul")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*ConformanceFailure: *mul*"])
+
+
+def test_each_element_type_is_a_test(pytester: pytest.Pytester) -> None:
+    text = ADD.replace('//! op = "add"', '//! op = "add"\n//! types = {elem = ["f32", "f16"]}')
+    text = text.replace("array<f32>", "array<elem>").replace("override", "alias elem = f32;\noverride")
+    kernel(pytester, text)
+    result = pytester.runpytest_inprocess("mine.wgsl", "-v", "--webgpu-without=shader-f16", "-rs")
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["*conformance?auto-f32? PASSED*", "SKIPPED * mine?f16? needs shader-f16, which *"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (PEER, "*mine.wgsl:1: no header*--webgpu-op*"),
+        (ADD.replace('"add"', '"ad"'), "*mine.wgsl:2: *'ad'*add*"),
+        (ADD.replace("ceil_div(n, 64)", "__import__(1)"), "*mine.wgsl:3: *__import__*"),
+        (ADD.replace("ceil_div(n, 64)", "ceil_div(m, 64)"), "*mine.wgsl:3: *m*"),
+        (ADD.replace("out[id.x] =", "out[id.x] +"), "*mine.wgsl:12*"),
+        (ADD.replace("> b: array", "> c: array").replace("+ b[", "+ c["), "*mine.wgsl:6: *c*"),
+    ],
+    ids=["no header", "unknown op", "no arithmetic", "no such dim", "does not compile", "no such argument"],
+)
+def test_a_bad_file_fails_alone_and_says_where(pytester: pytest.Pytester, text: str, words: str) -> None:
+    kernel(pytester, text)
+    kernel(pytester, ADD, "other.wgsl")
+    result = pytester.runpytest_inprocess("mine.wgsl", "other.wgsl")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines([words])
+    result.stdout.no_fnmatch_line("*Traceback*")
