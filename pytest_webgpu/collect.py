@@ -65,8 +65,10 @@ class KernelFile(pytest.Module):
         if len(names) == 1:
             conformance.__defaults__ = (0,)
             return conformance
-        mark = pytest.mark.parametrize("variant", range(len(names)), ids=names)
-        return mark(conformance)
+        parametrized: Callable[..., None] = pytest.mark.parametrize("variant", range(len(names)), ids=names)(
+            conformance
+        )
+        return parametrized
 
 
 def shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

@@ -150,9 +150,18 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(tryfirst=True)  # before the terminal's, which prints the summary
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if exitstatus == 0 and session.config.stash[_RESULTS].nothing:
-        session.exitstatus = EXIT_NOTHING
+    config, results = session.config, session.config.stash[_RESULTS]
+    if hasattr(config, "workerinput") or not results.outcomes:
+        return
+    from pytest_webgpu import baselines
+
+    settings = config.stash[_SETTINGS]
+    root = Path(settings["baselines-dir"] or config.rootpath / "baselines") / "measured"
+    worse = baselines.finish(results, settings, root)
+    if exitstatus == 0 and (worse or results.nothing):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED if worse else EXIT_NOTHING
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from pytest_webgpu.options import Settings
 
 if TYPE_CHECKING:
     from pytest_webgpu.gpu.adapters import Adapter
-    from pytest_webgpu.gpu.job import Runner
+    from pytest_webgpu.gpu.job import DeviceInfo, Runner
     from pytest_webgpu.kernels.library import Library
 
 
@@ -124,6 +124,23 @@ class State:
         plain = json.loads(json.dumps(data, default=_plain))  # so that it crosses from a worker of pytest-xdist
         self._records.append({"kind": kind, "data": plain})
 
+    def measured(
+        self, info: DeviceInfo, key: str, samples: Sequence[float], value: float, group: str, *,
+        dtype: str = "", model: str = "", more: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """A figure for the baselines: `samples` in seconds, one a round, and `value`, which is judged."""
+        of = _fingerprint(info, dtype, model)
+        self.record(
+            "measurement", fingerprint=of, key=key, samples=samples, value=value, group=group, more=dict(more or {})
+        )
+
+    def counted(
+        self, info: DeviceInfo, key: str, total: int, parts: Mapping[str, int], *, dtype: str = "", model: str = ""
+    ) -> None:
+        """An exact count for the baselines, and what it is made of."""
+        of = _fingerprint(info, dtype, model)
+        self.record("count", fingerprint=of, key=key, total=total, parts=dict(parts))
+
     def take_records(self) -> list[dict[str, Any]]:
         taken, self._records = self._records, []
         return taken
@@ -142,6 +159,12 @@ def missing(
         if has < value:
             return f"{name} is {has}, below {value}, on {adapter.info.adapter} ({adapter.info.backend})"
     return None
+
+
+def _fingerprint(info: DeviceInfo, dtype: str, model: str) -> dict[str, Any]:
+    from pytest_webgpu.gate.fingerprint import fingerprint
+
+    return fingerprint(info, dtype=dtype, model=model).as_dict()
 
 
 def _installed() -> list[str]:

@@ -32,6 +32,7 @@ class Results:
     outcomes: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # on baselines, for the end of the summary
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         found = getattr(report, "webgpu", None)  # put there by the plugin, in whichever process ran the test
@@ -78,5 +79,6 @@ class Results:
             "outcomes": dict(self.outcomes),
             "skipped": dict(self.reasons),
             "failed": self.failed,
+            "baselines": self.notes,
             "findings": [{"test": r.nodeid, "kind": r.kind, **r.data} for r in self.records],
         }

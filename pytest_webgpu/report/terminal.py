@@ -60,7 +60,7 @@ def summary(results: Results, width: int) -> list[str]:
         lines.append(f"conformance: {right} of {total} kernels right, {cases} cases; largest error/bound by op:")
         lines += _columns((f"{op} {share}{'' if _all(n) else ' WRONG'}" for op, n, _, share in checked.rows), width)
     lines += [f"skipped: {n} because {reason}" for reason, n in results.reasons.most_common(5)]
-    return lines
+    return lines + results.notes
 
 
 def _all(counts: str) -> bool:
