@@ -22,8 +22,8 @@ GATED_FIRST = ("model", "dispatch")  # groups whose figures gate before others: 
 def finish(results: Results, settings: Mapping[str, Any], root: Path) -> bool:
     """Compares and records what was measured, as the settings say; the lines for the summary go to `results.notes`.
 
-    Returns whether the run fails by it: something got worse under `--webgpu-gate=fail`, or could not be judged under
-    `strict`, or a baseline could not be read or written.
+    Returns whether the run fails by it: something got worse under `--webgpu-gate=fail`, or was not measured or could
+    not be judged under `strict`, or a baseline could not be read or written.
     """
     if settings["gate"] == "off" and not settings["update-baselines"]:
         return False
@@ -40,7 +40,8 @@ def finish(results: Results, settings: Mapping[str, Any], root: Path) -> bool:
     except store.BaselineError as error:
         results.notes.append(f"baselines: ERROR {error}")
         return True
-    return bool(failing)
+    unmeasured = settings["gate"] == "strict" and any(r.startswith("NOT MEASURED") for r in results.reasons)
+    return bool(failing) or unmeasured
 
 
 def _told(compared: list[rules.Judgement]) -> Iterator[str]:

@@ -177,6 +177,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(line)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
+    machine_info["webgpu"] = config.stash[_RESULTS].of("device")
+
+
 @pytest.fixture(scope="session")
 def webgpu_backend(request: pytest.FixtureRequest) -> Target:
     """The implementation and backend that the test runs on: one of those that were asked for."""

@@ -15,9 +15,11 @@ from pytest_webgpu import options, resources
 from pytest_webgpu.options import Settings
 
 if TYPE_CHECKING:
+    from pytest_webgpu.conformance.check import Report
     from pytest_webgpu.gpu.adapters import Adapter
     from pytest_webgpu.gpu.job import DeviceInfo, Runner
     from pytest_webgpu.kernels.library import Library
+    from pytest_webgpu.kernels.source import KernelSource
 
 
 @dataclass(frozen=True)
@@ -98,13 +100,14 @@ class State:
 
     def open(self, adapter: Adapter, descriptor: dict[str, Any]) -> Runner:
         """A runner in a process of its own, probed: what the probes found is recorded."""
-        from pytest_webgpu.gpu import open_runner, probe
+        from pytest_webgpu.gpu import open_runner
+        from pytest_webgpu.gpu.probe import probe
 
         runner = open_runner(adapter, limits=descriptor["limits"], without=descriptor["without"])
         info = runner.info
         self.record(
             "device", adapter=info.adapter, backend=info.backend, implementation=info.implementation,
-            version=info.version, driver=info.driver, software=info.software, findings=probe.probe(runner),
+            version=info.version, driver=info.driver, software=info.software, findings=probe(runner),
         )  # fmt: skip
         return runner
 
@@ -118,6 +121,43 @@ class State:
         folder = self.config.invocation_params.dir
         swaps = [read_source(folder / name, header) for name in self.settings["kernel"]]
         return Library(resources.folder("wgsl"), swaps)
+
+    @cached_property
+    def _ops_registered(self) -> bool:
+        self.config.hook.pytest_webgpu_register_ops(config=self.config)
+        return True
+
+    def check(self, kernel: KernelSource, runner: Runner, op: str | None = None) -> Report:
+        """Holds the kernel to its op (or to `op`) and records what came of it. Raises ConformanceFailure."""
+        __tracebackhide__ = True
+        from pytest_webgpu.conformance.check import Settings as HowMuch
+        from pytest_webgpu.conformance.check import check
+        from pytest_webgpu.conformance.inputs import Case
+        from pytest_webgpu.ops import contract
+
+        replay = self.settings["replay"]
+        how_much = HowMuch(
+            reference=self.settings["reference"], replay=Case.from_json(replay) if replay is not None else None
+        )
+        found = {"op": op or kernel.header.op, "kernel": kernel.name, "fingerprint": _fingerprint(runner.info)}
+        try:
+            assert self._ops_registered
+            report = check(contract.load(op or kernel.header.op), kernel, runner, settings=how_much)
+        except Exception:
+            self.record("conformance", **found, passed=False, cases=0, headroom=None, notes=[])
+            raise
+        headroom = report.headroom or None
+        self.record("conformance", **found, passed=True, cases=report.cases, headroom=headroom, notes=report.notes)
+        return report
+
+    def progress(self, text: str) -> None:
+        """Tells whoever watches what takes long."""
+        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
+        capture = self.config.pluginmanager.get_plugin("capturemanager")
+        if terminal is not None and capture is not None and self.config.get_verbosity() >= 0:
+            with capture.global_and_fixture_disabled():
+                terminal.ensure_newline()
+                terminal.write_line(f"  {text} ...")
 
     def record(self, kind: str, **data: Any) -> None:
         """Keeps a finding (numbers, strings, lists and dicts) until the report of the test that runs takes it along."""
@@ -161,7 +201,7 @@ def missing(
     return None
 
 
-def _fingerprint(info: DeviceInfo, dtype: str, model: str) -> dict[str, Any]:
+def _fingerprint(info: DeviceInfo, dtype: str = "", model: str = "") -> dict[str, Any]:
     from pytest_webgpu.gate.fingerprint import fingerprint
 
     return fingerprint(info, dtype=dtype, model=model).as_dict()

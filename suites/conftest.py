@@ -26,3 +26,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kernel" in metafunc.fixturenames:
         kernels = state_of(metafunc.config).kernels.all()
         metafunc.parametrize("kernel", kernels, ids=[k.name for k in kernels])
+
+
+@pytest.fixture(scope="session")
+def timed(pytestconfig: pytest.Config) -> None:
+    """For what measures time: skipped where that would be measured beside other work, or not be kept."""
+    if hasattr(pytestconfig, "workerinput"):
+        pytest.skip("NOT MEASURED: other workers of pytest-xdist run beside this one; leave out -n")
+    if pytestconfig.getoption("benchmark_disable", default=False) or pytestconfig.getoption("benchmark_skip"):
+        pytest.skip("NOT MEASURED: pytest-benchmark is turned off")

@@ -1,0 +1,47 @@
+"""What a dispatch costs: T(N) = a + b N in each mode, then one factor at a time. The rounds shown are those of b."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_webgpu.gpu.job import DeviceInfo, Runner
+from pytest_webgpu.performance.dispatch import measure_dispatch, setups
+from pytest_webgpu.performance.dispatch_report import DispatchReport
+from pytest_webgpu.performance.replay import replay, replayed_clock
+from pytest_webgpu.plugin import state_of
+
+_EVERY_FEATURE = DeviceInfo("", "", "", "", "", "", False, ("shader-f16",), {})
+
+
+@pytest.fixture(scope="session")
+def report(timed: None, webgpu_runner: Runner, pytestconfig: pytest.Config) -> DispatchReport:
+    state = state_of(pytestconfig)
+    measured = measure_dispatch(webgpu_runner, progress=lambda text: state.progress(f"dispatch: {text}"))
+    state.record(
+        "dispatch", adapter=measured.info.adapter, backend=measured.info.backend, software=measured.info.software,
+        implementation=measured.info.implementation, fence=measured.fence, clock_step=measured.clock_step,
+        empty_wait=measured.empty_wait.value, read_back=measured.read_back.value,
+        rows=[
+            {"label": label, "b": f.fit.b.value, "low": f.fit.b.low, "high": f.fit.b.high, "a": f.fit.a.value,
+             "naive": f.naive, "naive_ratio": f.naive_ratio, "total_over_n": f.total_over_n}
+            for label, f in measured.figures.items()
+        ],
+        phases={name: e.value for name, e in measured.phases.items()},
+        creation={name: e.value for name, e in measured.creation.items()},
+        transfers=[{"size": t.size, "write": t.write.value, "read": t.read.value} for t in measured.transfers],
+        cut=measured.cut, warnings=measured.warnings, seconds=measured.seconds,
+    )  # fmt: skip
+    return measured
+
+
+@pytest.mark.benchmark(timer=replayed_clock, group="dispatch")
+@pytest.mark.parametrize("label", [s.label for s in setups(_EVERY_FEATURE, quick=True)])
+def test_cost_of_a_dispatch(report: DispatchReport, label: str, benchmark: Any, pytestconfig: pytest.Config) -> None:
+    if label not in report.figures:
+        pytest.skip(f"no shader-f16 on {report.info.adapter} ({report.info.backend})")
+    fit = report.figures[label].fit
+    info = {"a": fit.a.value, "b": fit.b.value, "b_low": fit.b.low, "b_high": fit.b.high, "fence": report.fence}
+    assert replay(benchmark, fit.b.per_round, extra_info=info)
+    state_of(pytestconfig).measured(report.info, f"dispatch, {label}", fit.b.per_round, fit.b.value, "dispatch")
