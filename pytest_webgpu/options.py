@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -163,6 +162,8 @@ def header(settings: Settings) -> dict[str, Any]:
 
     Raises pytest.UsageError where `--webgpu-header` is no TOML.
     """
+    import tomllib  # 10 ms that most runs need not pay
+
     keys: dict[str, Any] = {}
     for name in ("op", "entry"):
         if settings[name]:

@@ -20,7 +20,7 @@ class Table:
 
 def all_tables(results: Results) -> Iterable[Table]:
     """Those that have rows, in the order in which a reader wants them."""
-    for make in (devices, conformance):
+    for make in (devices, conformance, dispatch, generation):
         table = make(results)
         if table.rows:
             yield table
@@ -53,3 +53,53 @@ def conformance(results: Results) -> Table:
         rows.append((op, f"{right}/{len(kernels)}", str(cases), f"{max(shares):.2f}" if shares else "exact"))
     note = "error/bound: the largest error of an element, as a share of what a correct kernel may make"
     return Table("Conformance", ("op", "right", "cases", "error/bound"), rows, note)
+
+
+def dispatch(results: Results) -> Table:
+    """T(N) = a + b N by mode, in microseconds, and the single-op figure that people know."""
+    rows = [
+        (
+            _device(found),
+            row["label"],
+            f"{row['b'] * 1e6:.1f}",
+            f"{row['low'] * 1e6:.1f} to {row['high'] * 1e6:.1f}",
+            f"{row['a'] * 1e6:.0f}",
+            f"{row['naive'] * 1e6:.0f} ({row['naive_ratio']:.0f} x b)",
+        )
+        for found in results.of("dispatch")
+        for row in found["rows"]
+    ]
+    columns = ("adapter", "mode", "dispatch b, us", "95 % interval", "wait a, us", "single op, us")
+    notes = [f"{_device(found)}: {text}" for found in results.of("dispatch") for text in found["warnings"]]
+    return Table("Cost of a dispatch", columns, rows, "; ".join(notes))
+
+
+def generation(results: Results) -> Table:
+    """Tokens a second, time to first token, and dispatches a token as they were issued."""
+    rows = [
+        (
+            _device(found),
+            f"{found['model']} {found['dtype']}",
+            found["fusions"],
+            f"{found['tokens_per_second']:.1f}",
+            f"{found['first_token_seconds'] * 1e3:.0f}",
+            str(found["dispatches_a_token"]),
+            found["agreement"],
+        )
+        for found in results.of("generation")
+    ]
+    columns = (
+        "adapter",
+        "model",
+        "fusions",
+        "tokens/s",
+        "first token, ms",
+        "dispatches a token",
+        "against transformers",
+    )
+    return Table("Qwen2.5", columns, rows)
+
+
+def _device(found: dict[str, Any]) -> str:
+    software = ", software" if found["software"] else ""
+    return f"{found['adapter']} ({found['implementation']}, {found['backend']}{software})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_webgpu.report import tables
 from pytest_webgpu.report.results import Results
@@ -59,8 +59,27 @@ def summary(results: Results, width: int) -> list[str]:
         cases = sum(int(row[2]) for row in checked.rows)
         lines.append(f"conformance: {right} of {total} kernels right, {cases} cases; largest error/bound by op:")
         lines += _columns((f"{op} {share}{'' if _all(n) else ' WRONG'}" for op, n, _, share in checked.rows), width)
+    for found in results.of("dispatch"):
+        lines += _dispatch(found)
+    for _, model, fusions, speed, first, count, agreement in tables.generation(results).rows:
+        lines.append(f"{model}: {speed} tokens/s, first token {first} ms, {count} dispatches a token "
+                     f"(fusions: {fusions}), {agreement}")  # fmt: skip
     lines += [f"skipped: {n} because {reason}" for reason, n in results.reasons.most_common(5)]
     return lines + results.notes
+
+
+def _dispatch(found: dict[str, Any]) -> list[str]:
+    rows = {row["label"]: row for row in found["rows"]}
+    base = rows["one-pass"]
+    cost, low, high = (f"{base[key] * 1e6:.1f}" for key in ("b", "low", "high"))
+    others = ", ".join(f"{rows[m]['b'] * 1e6:.1f} {m}" for m in ("pass-each", "submit-each") if m in rows)
+    api = rows.get("one-pass, zero workgroups")
+    return [
+        f"a dispatch on {found['backend']}: {cost} us [{low}, {high}] in one pass, {others}"
+        + (f"; the API's own share {api['b'] * 1e6:.1f}" if api else ""),
+        f"  one dispatch and its wait, the figure people quote: {base['naive'] * 1e6:.0f} us, "
+        f"{base['naive_ratio']:.0f} times the cost of a dispatch",
+    ]
 
 
 def _all(counts: str) -> bool:

@@ -1,0 +1,1 @@
+"""What the plugin costs a project that does not use it."""
