@@ -47,7 +47,8 @@ class KernelFile(pytest.Module):
         return name == "conformance"  # whatever `python_functions` says
 
     def _conformance(self) -> Callable[..., None]:
-        from pytest_webgpu.kernels.source import KernelError, read_source
+        from pytest_webgpu.kernels.source import KernelError
+        from pytest_webgpu.plugin import state_of
 
         path = self.path
 
@@ -56,7 +57,7 @@ class KernelFile(pytest.Module):
             wgsl.of(wgsl(path).variants[variant]).check()
 
         try:
-            variants = read_source(path, header=options.header(options.resolve(self.config)) or None).variants()
+            variants = state_of(self.config).read(path).variants()
             names = [kernel.name.removeprefix(path.stem).strip("[]") for kernel in variants]
         except KernelError:  # the test says so, which spoils nothing else as an error in collection would
             names = [""]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
+import shutil
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -115,12 +119,36 @@ class State:
     def kernels(self) -> Library:
         """The shipped kernels, with those of `--webgpu-kernel` before them. Raises KernelError."""
         from pytest_webgpu.kernels.library import Library
+
+        folder = self.config.invocation_params.dir
+        return Library(resources.folder("wgsl"), [self.read(folder / name) for name in self.settings["kernel"]])
+
+    def read(self, path: Path, **header: Any) -> KernelSource:
+        """The kernel in a file, with the header keys of options and of the call over its own. Raises KernelError."""
         from pytest_webgpu.kernels.source import read_source
 
-        header = options.header(self.settings) or None
-        folder = self.config.invocation_params.dir
-        swaps = [read_source(folder / name, header) for name in self.settings["kernel"]]
-        return Library(resources.folder("wgsl"), swaps)
+        if self.settings["preprocess"]:
+            path = self._preprocessed(path)
+        return read_source(path, {**options.header(self.settings), **header} or None)
+
+    def _preprocessed(self, path: Path) -> Path:
+        """What `--webgpu-preprocess` prints for the file, kept where messages can point at its lines."""
+        from pytest_webgpu.kernels.source import KernelError
+
+        command = [word.replace("{file}", str(path)) for word in shlex.split(self.settings["preprocess"])]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = (getattr(error, "stderr", None) or str(error)).strip()
+            remedy = f"the command was {shlex.join(command)}"
+            raise KernelError(path, 1, f"--webgpu-preprocess failed: {said}", remedy) from None
+        kept = self.config.rootpath / ".webgpu" / "preprocessed" / path.name
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(done.stdout, encoding="utf-8")
+        side = path.with_suffix(".toml")
+        if side.is_file():
+            shutil.copyfile(side, kept.with_suffix(".toml"))
+        return kept
 
     @cached_property
     def _ops_registered(self) -> bool:

@@ -26,10 +26,7 @@ class Wgsl:
 
     def __call__(self, path: str | os.PathLike[str], **header: Any) -> Subject:
         """The kernel of a file: as given, else beside the test that runs, else among those that are shipped."""
-        from pytest_webgpu.kernels.source import read_source
-
-        keys = {**options.header(self.state.settings), **header}
-        return Subject(self, read_source(self._find(Path(path)), header=keys or None).variants())
+        return Subject(self, self.state.read(self._find(Path(path)), **header).variants())
 
     def source(self, text: str, path: str | os.PathLike[str] | None = None, **header: Any) -> Subject:
         """The kernel that a text is; `path` is the name that errors give it."""

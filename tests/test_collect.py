@@ -76,6 +76,21 @@ def test_each_element_type_is_a_test(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*conformance?auto-f32? PASSED*", "SKIPPED * mine?f16? needs shader-f16, which *"])
 
 
+def test_a_preprocessor_makes_the_text(pytester: pytest.Pytester) -> None:
+    kernel(pytester, ADD.replace("+ b[id.x]", "PLUS b[id.x]"))
+    result = pytester.runpytest_inprocess("mine.wgsl", "--webgpu-preprocess=sed 's/PLUS/+/' {file}")
+    result.assert_outcomes(passed=1)
+    kept = pytester.path / ".webgpu" / "preprocessed" / "mine.wgsl"
+    assert kept.read_text() == ADD
+
+
+def test_a_preprocessor_that_fails(pytester: pytest.Pytester) -> None:
+    kernel(pytester, ADD)
+    result = pytester.runpytest_inprocess("mine.wgsl", "--webgpu-preprocess=sed s/ {file}")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*mine.wgsl:1: --webgpu-preprocess failed: sed: *unterminated*"])
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
