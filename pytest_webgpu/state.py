@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_webgpu.gpu.job import DeviceInfo, Runner
     from pytest_webgpu.kernels.library import Library
     from pytest_webgpu.kernels.source import KernelSource
+    from pytest_webgpu.ops.contract import Contract
 
 
 @dataclass(frozen=True)
@@ -161,22 +162,35 @@ class State:
         from pytest_webgpu.conformance.check import Settings as HowMuch
         from pytest_webgpu.conformance.check import check
         from pytest_webgpu.conformance.inputs import Case
-        from pytest_webgpu.ops import contract
+        from pytest_webgpu.gpu.job import CompileError
 
         replay = self.settings["replay"]
         how_much = HowMuch(
             reference=self.settings["reference"], replay=Case.from_json(replay) if replay is not None else None
         )
         found = {"op": op or kernel.header.op, "kernel": kernel.name, "fingerprint": _fingerprint(runner.info)}
+        report = None
         try:
-            assert self._ops_registered
-            report = check(contract.load(op or kernel.header.op), kernel, runner, settings=how_much)
-        except Exception:
-            self.record("conformance", **found, passed=False, cases=0, headroom=None, notes=[])
-            raise
+            report = check(self.contract(kernel, op), kernel, runner, settings=how_much)
+        except CompileError as error:
+            line, who = error.details.get("line") or 1, runner.info.implementation
+            raise kernel.error(line, f"{who} does not compile it", error.message.strip()) from None
+        finally:
+            if report is None:
+                self.record("conformance", **found, passed=False, cases=0, headroom=None, notes=[])
         headroom = report.headroom or None
         self.record("conformance", **found, passed=True, cases=report.cases, headroom=headroom, notes=report.notes)
         return report
+
+    def contract(self, kernel: KernelSource, op: str | None = None) -> Contract:
+        """What the kernel claims to be, or `op` where that is given. Raises KernelError, which points at the claim."""
+        from pytest_webgpu.ops import contract
+
+        assert self._ops_registered
+        try:
+            return contract.load(op or kernel.header.op)
+        except contract.ContractError as error:
+            raise kernel.header_error("op", str(error), "name one of these, or your own: module:function") from None
 
     def progress(self, text: str) -> None:
         """Tells whoever watches what takes long."""

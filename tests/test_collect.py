@@ -23,6 +23,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
 }
 """
 PEER = ADD.replace("//!", "// a header that is none:")
+QUICK = "--hypothesis-profile=webgpu-quick"
 VERTEX = "@vertex fn main() -> @builtin(position) vec4f { return vec4f(); }"
 
 
@@ -35,7 +36,7 @@ def kernel(pytester: pytest.Pytester, text: str, name: str = "mine.wgsl") -> Pat
 def test_a_header_is_enough_to_be_collected(pytester: pytest.Pytester) -> None:
     kernel(pytester, ADD, "sum_of_two.wgsl")
     kernel(pytester, VERTEX, "scene.wgsl")
-    result = pytester.runpytest_inprocess("-v", ".")
+    result = pytester.runpytest_inprocess("-v", ".", QUICK)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["sum_of_two.wgsl::conformance?auto? PASSED*"])
 
@@ -43,26 +44,26 @@ def test_a_header_is_enough_to_be_collected(pytester: pytest.Pytester) -> None:
 def test_python_functions_of_a_project_are_its_own(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\npython_functions = check_*\n")
     kernel(pytester, ADD)
-    pytester.runpytest_inprocess("mine.wgsl").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("mine.wgsl", QUICK).assert_outcomes(passed=1)
 
 
 def test_the_ini_key_names_files_without_a_header(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nwebgpu_files = kernels/*.wgsl\n")
     (pytester.path / "kernels").mkdir()
     kernel(pytester, PEER, "kernels/theirs.wgsl")
-    result = pytester.runpytest_inprocess("--webgpu-op=add", "--webgpu-workgroups=ceil_div(n, 64)")
+    result = pytester.runpytest_inprocess("--webgpu-op=add", "--webgpu-workgroups=ceil_div(n, 64)", QUICK)
     result.assert_outcomes(passed=1)
 
 
 def test_someone_elses_file_through_a_side_file(pytester: pytest.Pytester) -> None:
     kernel(pytester, PEER.replace("var<storage, read> a:", "var<storage, read> left:").replace("= a[", "= left["))
     kernel(pytester, 'op = "add"\nworkgroups = ["ceil_div(n, 64)"]\nbind = {left = "a"}\n', "mine.toml")
-    pytester.runpytest_inprocess(".").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(".", QUICK).assert_outcomes(passed=1)
 
 
 def test_options_win_over_the_header(pytester: pytest.Pytester) -> None:
     kernel(pytester, ADD)
-    result = pytester.runpytest_inprocess("mine.wgsl", "--webgpu-op=mul")
+    result = pytester.runpytest_inprocess("mine.wgsl", "--webgpu-op=mul", QUICK)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*ConformanceFailure: *mul*"])
 
@@ -71,14 +72,14 @@ def test_each_element_type_is_a_test(pytester: pytest.Pytester) -> None:
     text = ADD.replace('//! op = "add"', '//! op = "add"\n//! types = {elem = ["f32", "f16"]}')
     text = text.replace("array<f32>", "array<elem>").replace("override", "alias elem = f32;\noverride")
     kernel(pytester, text)
-    result = pytester.runpytest_inprocess("mine.wgsl", "-v", "--webgpu-without=shader-f16", "-rs")
+    result = pytester.runpytest_inprocess("mine.wgsl", "-v", "--webgpu-without=shader-f16", "-rs", QUICK)
     result.assert_outcomes(passed=1, skipped=1)
     result.stdout.fnmatch_lines(["*conformance?auto-f32? PASSED*", "SKIPPED * mine?f16? needs shader-f16, which *"])
 
 
 def test_a_preprocessor_makes_the_text(pytester: pytest.Pytester) -> None:
     kernel(pytester, ADD.replace("+ b[id.x]", "PLUS b[id.x]"))
-    result = pytester.runpytest_inprocess("mine.wgsl", "--webgpu-preprocess=sed 's/PLUS/+/' {file}")
+    result = pytester.runpytest_inprocess("mine.wgsl", "--webgpu-preprocess=sed 's/PLUS/+/' {file}", QUICK)
     result.assert_outcomes(passed=1)
     kept = pytester.path / ".webgpu" / "preprocessed" / "mine.wgsl"
     assert kept.read_text() == ADD
@@ -91,22 +92,28 @@ def test_a_preprocessor_that_fails(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*mine.wgsl:1: --webgpu-preprocess failed: sed: *unterminated*"])
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (PEER, "*mine.wgsl:1: no header*--webgpu-op*"),
-        (ADD.replace('"add"', '"ad"'), "*mine.wgsl:2: *'ad'*add*"),
-        (ADD.replace("ceil_div(n, 64)", "__import__(1)"), "*mine.wgsl:3: *__import__*"),
-        (ADD.replace("ceil_div(n, 64)", "ceil_div(m, 64)"), "*mine.wgsl:3: *m*"),
-        (ADD.replace("out[id.x] =", "out[id.x] +"), "*mine.wgsl:12*"),
-        (ADD.replace("> b: array", "> c: array").replace("+ b[", "+ c["), "*mine.wgsl:6: *c*"),
-    ],
-    ids=["no header", "unknown op", "no arithmetic", "no such dim", "does not compile", "no such argument"],
-)
-def test_a_bad_file_fails_alone_and_says_where(pytester: pytest.Pytester, text: str, words: str) -> None:
-    kernel(pytester, text)
-    kernel(pytester, ADD, "other.wgsl")
-    result = pytester.runpytest_inprocess("mine.wgsl", "other.wgsl")
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines([words])
+BAD = {
+    "no_header": (PEER, ["*no_header.wgsl:1: no header*", "*--webgpu-op*"]),
+    "unknown_op": (ADD.replace('"add"', '"ad"'), ["*unknown_op.wgsl:2: no op is named 'ad'*"]),
+    "no_arithmetic": (ADD.replace("ceil_div(n, 64)", "__import__(1)"), ["*no_arithmetic.wgsl:3: *__import__*"]),
+    "no_such_dim": (ADD.replace("ceil_div(n, 64)", "ceil_div(m, 64)"), ["*no_such_dim.wgsl:3: *m*"]),
+    "no_argument": (
+        ADD.replace("> b: array", "> c: array").replace("+ b[", "+ c["),
+        ["*no_argument.wgsl:*: add needs a binding `b`*"],
+    ),
+    "compiler_says": (
+        ADD.replace("= a[id.x] +", "= a[id.x] + 1u +"),
+        ["*compiler_says.wgsl:12: wgpu-native does not compile it*", "*a[[]id.x] + 1u*", "*^^^*"],
+    ),
+}
+
+
+def test_bad_files_fail_alone_and_say_where(pytester: pytest.Pytester) -> None:
+    for name, (text, _) in BAD.items():
+        kernel(pytester, text, f"{name}.wgsl")
+    kernel(pytester, ADD, "good.wgsl")
+    result = pytester.runpytest_inprocess(*(f"{name}.wgsl" for name in (*BAD, "good")), QUICK)
+    result.assert_outcomes(passed=1, failed=len(BAD))
+    for _, lines in BAD.values():
+        result.stdout.fnmatch_lines(lines)
     result.stdout.no_fnmatch_line("*Traceback*")
