@@ -31,7 +31,7 @@ for (var i = WG / 2u; i > 0u; i >>= 1u) { workgroupBarrier(); if (lid.x < i) { s
 workgroupBarrier(); let rows = p.n + wid.x; if (rows > 3u) { workgroupBarrier(); }
 loop { if (rows < 2u) { break; } workgroupBarrier(); }
 for (var i = 0u; i < p.n; i++) { if (x[i] > 1.0) { workgroupBarrier(); } }
-if (workgroupUniformLoad(&s[lid.x]) > 1.0) { return; } workgroupBarrier();"""
+if (workgroupUniformLoad(&s[wid.x]) > 1.0) { return; } workgroupBarrier();"""
 
 
 @pytest.mark.parametrize(("body", "found"), [
@@ -43,6 +43,7 @@ if (workgroupUniformLoad(&s[lid.x]) > 1.0) { return; } workgroupBarrier();"""
     ("loop { workgroupBarrier(); if (x[lid.x] > 0.0) { break; } }", [("barrier-not-uniform", 9)]),
     ("let n = u32(out[0]);\nfor (var i = 0u; i < n; i++) { storageBarrier(); }", [("barrier-not-uniform", 10)]),
     ("var b = false; if (s[1] > 0.0) { b = true; }\nif (b) { workgroupBarrier(); }", [("barrier-not-uniform", 10)]),
+    ("out[0] = workgroupUniformLoad(&s[lid.x]);", [("barrier-not-uniform", 9)]),
     ("switch (lid.x) { case 1u: { break; } default: { } } workgroupBarrier();", []),
     ("switch (wid.x) { case 1u, 2u: { workgroupBarrier(); } default: { } }", []),
     ("while (p.n > lid.y) {\n  if (wid.x > 1u) { continue; }\n  workgroupBarrier(); }", [("barrier-not-uniform", 11)]),

@@ -42,6 +42,7 @@ def problem(text: str) -> KernelError:
     (HEAD + "@compute @workgroup_size(1) fn main() { if (true) {", 3, "not closed", "this is not WGSL"),
     (HEAD + "const a = 1\n" + MAIN, 4, "not expected", "@compute"),
     (HEAD + "const a = $;\n" + MAIN, 3, "'$' is no WGSL", "const a = $;"),
+    (HEAD + "#define WG 64\n" + MAIN, 3, "`#` is not expected", "--webgpu-preprocess"),
     (HEAD + MAIN + "/* /* */", 4, "has no end", "this is not WGSL"),
     (HEAD + "struct S { a: S }\n" + MAIN, 3, "struct S holds itself", "its own type"),
 ])  # fmt: skip

@@ -31,7 +31,7 @@ _GRAMMAR = r"""
     ?unary: atom | "-" unary -> neg | "+" unary
     ?atom: NUMBER -> number | NAME -> name | NAME "(" [either ("," either)*] ")" -> call | "(" either ")"
     COMPARE: "==" | "!=" | "<=" | ">=" | "<" | ">"
-    NUMBER: /(0[xX][0-9a-fA-F]+|\d[\d_]*(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?)/
+    NUMBER.2: /(0[xX][0-9a-fA-F]+|\d[\d_]*(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf\b)/
     NAME: /[A-Za-z_]\w*/
     %ignore /[ \t\n]+/
 """
@@ -96,7 +96,7 @@ class Expression:
     def evaluate(self, names: Mapping[str, int | float]) -> int:
         """The value where a whole number is needed (workgroups, shapes)."""
         value = self.value(names)
-        if value != int(value):
+        if isinstance(value, float) and not value.is_integer():
             raise ExpressionError(f'"{self.text}" is {value}, not a whole number', "use // or ceil_div")
         return int(value)
 
@@ -146,8 +146,9 @@ def _value(node: Any, names: Mapping[str, int | float], text: str) -> Any:
     kind, children = node.data, node.children
     if kind == "number":
         literal = str(children[0])
-        is_float = not literal[:2].lower() == "0x" and any(c in literal for c in ".eE")
-        return float(literal) if is_float else int(literal, 0 if literal[:2].lower() == "0x" else 10)
+        if literal[:2].lower() == "0x":
+            return int(literal, 16)
+        return float(literal) if literal == "inf" or any(c in literal for c in ".eE") else int(literal)
     if kind == "name":
         name = str(children[0])
         if name not in names:

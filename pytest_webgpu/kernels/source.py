@@ -74,7 +74,8 @@ def read_module(text: str, path: Path | None, header: Header) -> KernelSource:
         module = read(text)
     except (SyntaxProblem, TokenError) as e:
         shown = text.splitlines()[e.line - 1].strip() if text else ""
-        raise KernelError(path, e.line, e.message, f"this is not WGSL: {shown}") from None
+        wants = " (a text with # lines is preprocessed first: --webgpu-preprocess)" if shown.startswith("#") else ""
+        raise KernelError(path, e.line, e.message, f"this is not WGSL: {shown}{wants}") from None
     return _Reader(text, path, header, module).kernel()
 
 

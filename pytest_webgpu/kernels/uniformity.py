@@ -166,6 +166,10 @@ class _Walk:
             name, line = self.tokens[i].text, self.tokens[i].line
             if name in BARRIERS and control:
                 self.found.append(Misplaced(name, line, control))
+            elif name == "workgroupUniformLoad":
+                place = next((j for j in range(i, at[1]) if self.tokens[j].text == "["), None)
+                if place is not None and (why := self.why((place, match_end(self.tokens, place)), line)):
+                    self.found.append(Misplaced(name, line, f"which place it loads differs ({why})"))
             helper = self.kernel.functions.get(name)
             if helper is not None and i + 1 < len(self.tokens) and self.tokens[i + 1].text == "(":
                 self.call(helper, i, control)
