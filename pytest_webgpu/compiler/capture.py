@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from pytest_webgpu.compiler.errors import CompilerError, Unsupported
 from pytest_webgpu.compiler.graph import Role, aten, role_of
 from pytest_webgpu.compiler.layers import alike, repeat
 
+NO_OPS = (aten.dropout.default, aten.alias.default, aten.lift_fresh_copy.default, aten.detach.default)
 LAYER = re.compile(r"\.layers\.(\d+)(?:\.|$)")
 
 
@@ -59,7 +61,7 @@ class _Cache:
         return self.k[0].shape[1], 0
 
 
-class _Step(nn.Module):
+class _Step(nn.Module):  # type: ignore[misc]
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
@@ -99,7 +101,8 @@ def capture(
 
     ids = empty(tokens, dtype=torch.int64)
     caches = [[empty(config.num_key_value_heads, capacity, head_dim) for _ in range(kept)] for _ in range(2)]
-    with _truncated(model.model, kept), torch.no_grad():
+    with _truncated(model.model, kept), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch.export's own, about its pytrees
         step = _Step(model).eval()
         try:
             program = torch.export.export(
@@ -165,7 +168,7 @@ def _clean(graph: fx.Graph) -> None:
     for node in list(graph.nodes):
         if node.target is aten._assert_tensor_metadata.default:
             graph.erase_node(node)
-        elif node.target in (aten.dropout.default, aten.alias.default, aten.lift_fresh_copy.default, aten.detach.default):
+        elif node.target in NO_OPS:
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
     graph.eliminate_dead_code()

@@ -111,7 +111,8 @@ def _is_rope(low: Lowering, m: Match) -> bool:
 def _rope(low: Lowering, m: Match) -> Value:
     half = shape_of(m["x"])[3] // 2
     x = low.tensor(low.view(low.value(m["x"]), lambda t: t[0].transpose(0, 1)))
-    cos, sin = (low.constant(n, low.positional.table(m[n])[:, :half]) for n in ("cos", "sin"))
+    both = whole(low.constant("rope", torch.stack([low.positional.table(m[n])[:, :half] for n in ("cos", "sin")])))
+    cos, sin = low.tensor(low.view(both, lambda t: t[0])), low.tensor(low.view(both, lambda t: t[1]))
     rotated = low.emit("rope", x=x, cos=cos, sin=sin, positions=low.start)
     return Value(rotated, whole(rotated).view[None].transpose(1, 2))
 

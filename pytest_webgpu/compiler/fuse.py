@@ -56,11 +56,11 @@ def residual(work: Rewrite) -> None:
     """The sum of a product and something else as linear+add."""
     for node in work.nodes("add"):
         for product, other in (("b", "a"), ("a", "b")):
-            linear, rest = source(node.kwargs[product]), node.kwargs[other]  # type: ignore[arg-type]
-            if not is_op(linear, "linear") or sole_user(linear) is not node or source(rest) is linear:  # type: ignore[arg-type]
+            linear, rest = source(node.kwargs[product]), node.kwargs[other]
+            if not is_op(linear, "linear") or sole_user(linear) is not node or source(rest) is linear:
                 continue
             with work.graph.inserting_before(node):
-                held = reshape(work.graph, rest, shape_of(linear))  # type: ignore[arg-type]
+                held = reshape(work.graph, rest, shape_of(linear))
             made = work.make(node, "linear+add", {**linear.kwargs, "residual": held}, of=(linear, node))
             if made is not None:
                 work.replace(node, made)
@@ -81,11 +81,11 @@ def norm_prologue(work: Rewrite) -> None:
     """A product (with its epilogue) of a norm that nothing else reads as rms_norm+linear..."""
     norm = Call("rms_norm", x=X("x"), weight=X("norm_weight"), eps=X("eps"), bind="norm")
     for node in work.nodes("linear", "linear+swiglu"):
-        name = node.target.name  # type: ignore[union-attr]
+        name = node.target.name
         if (m := match(node, Call(name, x=norm))) is None:
             continue
         with work.graph.inserting_before(node):
-            x = reshape(work.graph, m["x"], shape_of(node.kwargs["x"]))  # type: ignore[arg-type]
+            x = reshape(work.graph, m["x"], shape_of(node.kwargs["x"]))
         arguments = {**node.kwargs, "x": x, "norm_weight": m["norm_weight"], "eps": m["eps"]}
         if (made := work.make(node, f"rms_norm+{name}", arguments, of=(m["norm"], node))) is not None:
             work.replace(node, made)
@@ -151,5 +151,5 @@ def fuse(
     lowered.graph.eliminate_dead_code()
     lowered.graph.lint()
     chosen_node = next(n for n in lowered.graph.nodes if is_op(n, "argmax+advance"))
-    lowered.logits = source(chosen_node.kwargs["logits"])  # type: ignore[arg-type]
+    lowered.logits = source(chosen_node.kwargs["logits"])
     return lowered, work.notes

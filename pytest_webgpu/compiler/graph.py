@@ -79,7 +79,7 @@ def role_of(node: Any) -> Role | None:
 def source(node: fx.Node) -> fx.Node:
     """The node under reshapes."""
     while node.op == "call_function" and node.target is aten.view.default:
-        node = node.args[0]  # type: ignore[assignment]
+        node = node.args[0]
     return node
 
 
@@ -105,7 +105,8 @@ def emit(graph: fx.Graph, name: str, arguments: Mapping[str, Any], like: fx.Node
     tensors = {a.name for a in contract.args}
     numbers = {k: v for k, v in given.items() if not isinstance(v, fx.Node)}
     dims = contract.infer({k: shape_of(v) for k, v in given.items() if k in tensors}, numbers)
-    shapes = contract.shapes(dims, {**{s.name: s.default for s in contract.scalars if s.default is not None}, **numbers})
+    defaults = {s.name: s.default for s in contract.scalars if s.default is not None}
+    shapes = contract.shapes(dims, {**defaults, **numbers})
     values = [torch.empty(shapes[o.name], device="meta") for o in contract.outputs]
     node.meta.update(dims=dims, val=values[0] if len(values) == 1 else tuple(values))
     if like is not None:
@@ -124,6 +125,13 @@ def reshape(graph: fx.Graph, node: fx.Node, shape: Sequence[int]) -> fx.Node:
     view = graph.call_function(aten.view.default, (base, list(shape)))
     view.meta["val"] = torch.empty(shape, device="meta")
     return view
+
+
+def cut(graph: fx.Graph, node: fx.Node, offset: int, shape: Sequence[int]) -> fx.Node:
+    """A `part` of a node."""
+    piece = graph.call_function(part, (node, offset, list(shape)))
+    piece.meta["val"] = torch.empty(tuple(shape), device="meta")
+    return piece
 
 
 def output_of(graph: fx.Graph, node: fx.Node, index: int) -> fx.Node:

@@ -39,7 +39,7 @@ def repeat(graph: fx.Graph, outputs: tuple[str, ...], count: int) -> tuple[str, 
     Raises CompilerError where the second layer is not the first one over again.
     """
     first, second = ([n for n in graph.nodes if n.meta.get("layer") == i] for i in (0, 1))
-    entry0, exit0 = _boundary(graph, first)
+    entry0, _ = _boundary(graph, first)
     entry1, exit1 = _boundary(graph, second)
     _check_equal(first, second, {entry0: entry1})
     own = [n for n in graph.nodes if (role := role_of(n)) is not None and role.layer == 1]
@@ -62,15 +62,14 @@ def repeat(graph: fx.Graph, outputs: tuple[str, ...], count: int) -> tuple[str, 
             place.meta.update(node.meta, layer=layer)
             copies[node] = place
         for node in own:
-            name = role_of(node).name  # type: ignore[union-attr]
-            if name in values:
-                values[role_of(copies[node]).name] = copies[values[name]]  # type: ignore[union-attr]
+            if (name := node.meta["role"].name) in values:
+                values[copies[node].meta["role"].name] = copies[values[name]]
         previous = copies[exit1]
     for node in tail:
         node.replace_input_with(exit1, previous)
     logits = values.pop("logits")
     ordered = sorted(values, key=lambda name: (name[0], int(name[2:])))
-    result.args = (tuple(values[n] for n in ordered) + (logits,),)
+    result.args = ((*(values[n] for n in ordered), logits),)
     return (*ordered, "logits")
 
 
@@ -80,14 +79,8 @@ def _boundary(graph: fx.Graph, layer: list[fx.Node]) -> tuple[fx.Node, fx.Node]:
     leaving = [n for n in layer if any(u not in inside and u.op != "output" for u in n.users)]
     if len(leaving) != 1:
         raise CompilerError(f"a layer hands on {len(leaving)} values, not one: capture with fold=False")
-    wanted = leaving[0].meta["val"].shape
-    entering = {
-        a
-        for n in layer
-        for a in n.all_input_nodes
-        if a not in inside and a.op != "placeholder" and a.meta["val"].shape == wanted and a.meta["val"].is_floating_point()
-    }
-    carried = [a for a in entering if a.meta.get("layer") is not None or _reads_weight(a)]
+    outside = {a for n in layer for a in n.all_input_nodes if a not in inside and a.op != "placeholder"}
+    carried = [a for a in outside if _reads_weight(a)]
     if len(carried) != 1:
         raise CompilerError(f"a layer takes {len(carried)} hidden states, not one: capture with fold=False")
     return carried[0], leaving[0]

@@ -6,6 +6,7 @@ Where an op needs it and it is not contiguous, a `copy` op makes it so.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +17,12 @@ from torch import Tensor, fx
 
 from pytest_webgpu.compiler.capture import Captured
 from pytest_webgpu.compiler.errors import Unsupported, where
-from pytest_webgpu.compiler.graph import Role, aten, emit, output_of, part, reshape, role_of, shape_of
+from pytest_webgpu.compiler.graph import Role, aten, cut, emit, output_of, reshape, role_of, shape_of
 from pytest_webgpu.compiler.matcher import Match
 from pytest_webgpu.compiler.positions import Positional
 
 ALIGN = 64  # elements of 4 bytes: WebGPU binds at multiples of 256 bytes
+CACHE_ALIGN = 128  # elements of a cache, which may be of 2 bytes
 
 VIEWS = (
     aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.transpose.int, aten.permute.default,
@@ -60,7 +62,7 @@ class Lowering:
         self.graph = fx.Graph()
         self.values: dict[fx.Node, Value] = {}
         self.placeholders: dict[str, fx.Node] = {}
-        self.place: fx.Node | None = None
+        self.parts: dict[tuple[Any, ...], fx.Node] = {}
         self.at: fx.Node | None = None  # the old node whose lowering is under way
 
     def emit(self, name: str, **arguments: Any) -> fx.Node:
@@ -103,11 +105,21 @@ class Lowering:
             raise Unsupported(f"the value of {node.name} was not lowered: {where(node)}")
         if role.name == "positions":
             return whole(self.start)
+        if role.kind == "cache":
+            return self._cache(role, shape_of(node))
         if role.kind == "input":
             decode_ids = role.name == "ids" and tokens == 1
             role = Role("state", "token") if decode_ids else Role("input", f"{role.name}.{tokens}")
             return whole(self.placeholder(role, shape_of(node), torch.int64))
         return whole(self.placeholder(role, shape_of(node)))
+
+    def _cache(self, role: Role, shape: Sequence[int]) -> Value:
+        """K and V of a layer lie one behind the other in one cache: an op that fills both needs one binding."""
+        both = self.placeholder(Role("cache", f"kv_{role.layer}", layer=role.layer), (2, *shape))
+        half = torch.Size(shape).numel()
+        if half % CACHE_ALIGN:
+            raise Unsupported(f"a cache of {tuple(shape)}: make it a multiple of {CACHE_ALIGN} elements")
+        return Value(both, whole(both).view["kv".index(role.name[0])])
 
     def tensor(self, node: fx.Node | Value, shape: Sequence[int] | None = None) -> fx.Node:
         """The value as a contiguous tensor of that shape: reshaped, cut out, or copied."""
@@ -120,9 +132,12 @@ class Lowering:
             return reshape(self.graph, value.base, wanted)
         if view.storage_offset() % ALIGN:
             return reshape(self.graph, self._copy(value), wanted)
-        cut = self.graph.call_function(part, (value.base, view.storage_offset(), list(wanted)))
-        cut.meta["val"] = torch.empty(wanted, device="meta")
-        return cut
+        key = (value.base, view.storage_offset(), wanted)
+        if key not in self.parts:
+            early = value.base.op == "placeholder"  # so that every later rewrite may use it anywhere
+            with self.graph.inserting_after(value.base) if early else contextlib.nullcontext():
+                self.parts[key] = cut(self.graph, *key)
+        return self.parts[key]
 
     def _copy(self, value: Value) -> fx.Node:
         sizes, strides = coalesce(value.view)
@@ -160,9 +175,9 @@ class Lowering:
     def _lower(self, node: fx.Node) -> Value:
         target = node.target
         if target in IDENTITIES:
-            return self.value(node.args[0])  # type: ignore[arg-type]
+            return self.value(node.args[0])
         if target in VIEWS:
-            return self.view(self.value(node.args[0]), lambda t: target(t, *node.args[1:]))  # type: ignore[arg-type, operator]
+            return self.view(self.value(node.args[0]), lambda t: target(t, *node.args[1:]))
         if target not in self.rules:
             raise Unsupported(f"no op here computes {target}: {where(node)}")
         return self.rules[target](self, node)

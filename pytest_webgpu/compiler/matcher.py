@@ -96,7 +96,7 @@ def _call(value: Any, pattern: Call, so_far: Match) -> list[Match]:
     if node.op != "call_function":
         return []
     contract = is_op(node)
-    if (node.target.name if contract else node.target) not in pattern.targets:  # type: ignore[union-attr]
+    if (node.target.name if contract else node.target) not in pattern.targets:
         return []
     bound = {**so_far.bound, pattern.bind: node} if pattern.bind else so_far.bound
     base = Match(so_far.root, bound, so_far.inner | {node})
@@ -124,7 +124,7 @@ def _below(node: fx.Node) -> fx.Node:
     """The node under casts and (in lowered graphs) reshapes that stand between two calls of contracts."""
     while node.op == "call_function":
         if node.target in CASTS:
-            node = node.args[0]  # type: ignore[assignment]
+            node = node.args[0]
         elif node.target is aten.view.default and is_op(source(node)):
             node = source(node)
         else:

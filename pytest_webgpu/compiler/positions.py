@@ -49,7 +49,7 @@ class Positional:
                     values[n] = role.value
                 else:
                     keywords = {k: v for k, v in n.kwargs.items() if k != "device"}
-                    values[n] = n.target(*fx.node.map_arg(n.args, value), **fx.node.map_arg(keywords, value))  # type: ignore[operator]
+                    values[n] = n.target(*fx.node.map_arg(n.args, value), **fx.node.map_arg(keywords, value))
             return values[n]
 
         with torch.no_grad():
@@ -81,7 +81,7 @@ class Positional:
         return value.reshape(self.tokens, -1)
 
     def is_causal(self, node: fx.Node) -> bool:
-        """Whether a boolean mask, (..., tokens, capacity), lets the token at position p see positions 0 to p, no others."""
+        """Whether a boolean mask, (..., tokens, capacity), lets a token at position p see positions 0 to p alone."""
         if node not in self.nodes:
             return False
         if node not in self._causal:

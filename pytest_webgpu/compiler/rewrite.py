@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from pytest_webgpu.compiler.graph import Role, emit, is_op, part, reshape, role_of, shape_of, source, users
+from pytest_webgpu.compiler.graph import Role, cut, emit, is_op, reshape, role_of, shape_of, users
 from pytest_webgpu.compiler.lower import ALIGN
 
 Refusal = Callable[[fx.Node], str | None]
@@ -50,7 +49,7 @@ class Rewrite:
         swallowed = list(of)
         for node in swallowed:
             if self.swapped(node):
-                self.note(f"left apart, for the kernel that was swapped in for {node.target.name}")  # type: ignore[union-attr]
+                self.note(f"left apart, for the kernel that was swapped in for {node.target.name}")
                 return None
         with self.graph.inserting_before(before):
             made = emit(self.graph, name, arguments, like=swallowed[0])
@@ -94,13 +93,10 @@ class Rewrite:
 
     def _joined(self, weights: Sequence[Any]) -> fx.Node:
         roles = [w.meta["role"] for w in weights]
-        head = os.path.commonprefix([r.name for r in roles]).rpartition(".")[0]
-        tail = roles[0].name.rpartition(".")[2]
-        middle = "+".join(r.name[len(head) + 1 : -len(tail) - 1] for r in roles)
         shape = (sum(shape_of(w)[0] for w in weights), *shape_of(weights[0])[1:])
         with self.graph.inserting_after(weights[0]):
             node = self.graph.placeholder("joined")
-        role = Role("weight", f"{head}.{middle}.{tail}", layer=roles[0].layer, parts=tuple(r.name for r in roles))
+        role = Role("weight", _joined_name([r.name for r in roles]), layer=roles[0].layer, parts=tuple(r.name for r in roles))
         node.meta.update(role=role, val=torch.empty(shape, device="meta"))
         return node
 
@@ -109,10 +105,15 @@ class Rewrite:
         low = 0
         for old in linears:
             with self.graph.inserting_after(joined):
-                cut = self.graph.call_function(part, (joined, low, list(shape_of(old))))
-            cut.meta["val"] = torch.empty(shape_of(old), device="meta")
+                piece = cut(self.graph, joined, low, shape_of(old))
             low += shape_of(old)[1]
-            self.replace(old, cut)
+            self.replace(old, piece)
+
+
+def _joined_name(names: Sequence[str]) -> str:
+    """a.q.weight, a.k.weight -> a.q+k.weight"""
+    columns = zip(*(n.split(".") for n in names), strict=True)
+    return ".".join("+".join(dict.fromkeys(column)) for column in columns)
 
 
 def splits_freely(linears: Sequence[fx.Node]) -> bool:
@@ -126,6 +127,3 @@ def sole_user(node: fx.Node) -> fx.Node | None:
     found = set(users(node))
     return found.pop() if len(found) == 1 else None
 
-
-def same(a: Any, b: Any) -> bool:
-    return isinstance(a, fx.Node) and isinstance(b, fx.Node) and source(a) is source(b)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import fx
@@ -13,7 +14,7 @@ from pytest_webgpu.compiler.lower import Lowering, Rule, Value, whole
 RULES: dict[Any, Rule] = {}
 
 
-def rule(*targets: Any) -> Any:
+def rule(*targets: Any) -> Callable[[Rule], Rule]:
     def add(f: Rule) -> Rule:
         RULES.update(dict.fromkeys(targets, f))
         return f
@@ -36,23 +37,23 @@ def _flat(low: Lowering, node: Any) -> fx.Node:
 @rule(aten.linear.default)
 def linear(low: Lowering, node: fx.Node) -> Value:
     x, weight, *bias = node.args
-    b = low.tensor(bias[0]) if bias and bias[0] is not None else None  # type: ignore[arg-type]
-    return whole(low.emit("linear", x=_rows(low, x), weight=low.tensor(weight), bias=b), shape_of(node))  # type: ignore[arg-type]
+    b = low.tensor(bias[0]) if bias and bias[0] is not None else None
+    return whole(low.emit("linear", x=_rows(low, x), weight=low.tensor(weight), bias=b), shape_of(node))
 
 
 @rule(aten.embedding.default)
 def embedding(low: Lowering, node: fx.Node) -> Value:
     weight, ids = node.args[:2]
-    return whole(low.emit("embedding", ids=_flat(low, ids), weight=low.tensor(weight)), shape_of(node))  # type: ignore[arg-type]
+    return whole(low.emit("embedding", ids=_flat(low, ids), weight=low.tensor(weight)), shape_of(node))
 
 
 @rule(aten.index.Tensor)
 def gather_rows(low: Lowering, node: fx.Node) -> Value:
     """x[:, ids] of x (1, rows, cols)."""
     x, indices = node.args
-    if len(indices) != 2 or indices[0] is not None or shape_of(x)[0] != 1:  # type: ignore[arg-type]
+    if len(indices) != 2 or indices[0] is not None or shape_of(x)[0] != 1:
         raise Unsupported(f"an index that is no gather of rows: {where(node)}")
-    return whole(low.emit("embedding", ids=_flat(low, indices[1]), weight=_rows(low, x)), shape_of(node))  # type: ignore[index]
+    return whole(low.emit("embedding", ids=_flat(low, indices[1]), weight=_rows(low, x)), shape_of(node))
 
 
 @rule(aten.index_copy.default)
@@ -61,9 +62,8 @@ def kv_cache_write(low: Lowering, node: fx.Node) -> Value:
     role = role_of(cache)
     if dim != 1 or role is None or role.kind != "cache" or positions is not low.positional.positions:
         raise Unsupported(f"an index_copy that is no write of a cache (kv_heads, capacity, head_dim): {where(node)}")
-    x = low.tensor(low.view(low.value(new), lambda t: t.transpose(0, 1)))  # type: ignore[arg-type]
-    written = low.emit("kv_cache_write", cache=low.tensor(cache), x=x, start=low.start)  # type: ignore[arg-type]
-    return whole(written)
+    x = low.tensor(low.view(low.value(new), lambda t: t.transpose(0, 1)))
+    return whole(low.emit("kv_cache_write", cache=low.tensor(cache), x=x, start=low.start))
 
 
 @rule(aten.scaled_dot_product_attention.default)
@@ -73,11 +73,11 @@ def attention(low: Lowering, node: fx.Node) -> Value:
     mask = rest[0] if rest else node.kwargs.get("attn_mask")
     if not isinstance(mask, fx.Node) or not low.positional.is_causal(mask):
         raise Unsupported(f"attention whose mask is not causal over the cache: {where(node)}")
-    query = low.tensor(low.view(low.value(q), lambda t: t[0].transpose(0, 1)))  # type: ignore[arg-type]
+    query = low.tensor(low.view(low.value(q), lambda t: t[0].transpose(0, 1)))
     scale = node.kwargs.get("scale")
     out = low.emit(
         "attention", q=query, k=_heads(low, k), v=_heads(low, v), start=low.start,
-        scale=shape_of(q)[-1] ** -0.5 if scale is None else scale,  # type: ignore[arg-type]
+        scale=shape_of(q)[-1] ** -0.5 if scale is None else scale,
     )  # fmt: skip
     return Value(out, whole(out).view[None].transpose(1, 2))
 
