@@ -22,14 +22,14 @@ class Role:
     """What a placeholder is. `name`: a weight's name in the checkpoint, an input's or a cache's own.
 
     `value`: a constant's tensor. `layer`: the index of the layer that it belongs to, if to one. `parts`: of a weight
-    that lies joined by rows, the names in the checkpoint (otherwise the name itself).
+    that lies joined by rows, the names in the checkpoint and their rows.
     """
 
     kind: Kind
     name: str
     value: Tensor | None = None
     layer: int | None = None
-    parts: tuple[str, ...] = ()
+    parts: tuple[tuple[str, int], ...] = ()
 
 
 class OpTarget:
@@ -80,6 +80,25 @@ def source(node: fx.Node) -> fx.Node:
     """The node under reshapes."""
     while node.op == "call_function" and node.target is aten.view.default:
         node = node.args[0]
+    return node
+
+
+def carrier(node: fx.Node) -> fx.Node:
+    """The node whose memory a value lies in: under views and parts, and before writes in place."""
+    while node.op == "call_function":
+        if isinstance(node.target, OpTarget):
+            written = contracts.get(node.target.name).outputs[0]
+            if not written.inplace or isinstance(node.meta["val"], tuple):
+                break
+            node = node.kwargs[written.name]
+        elif node.target is operator.getitem:
+            call, index = node.args
+            written = contracts.get(call.target.name).outputs[index]
+            if not written.inplace:
+                break
+            node = call.kwargs[written.name]
+        else:
+            node = node.args[0]
     return node
 
 

@@ -96,7 +96,8 @@ class Rewrite:
         shape = (sum(shape_of(w)[0] for w in weights), *shape_of(weights[0])[1:])
         with self.graph.inserting_after(weights[0]):
             node = self.graph.placeholder("joined")
-        role = Role("weight", _joined_name([r.name for r in roles]), layer=roles[0].layer, parts=tuple(r.name for r in roles))
+        parts = tuple((r.name, shape_of(w)[0]) for r, w in zip(roles, weights, strict=True))
+        role = Role("weight", _joined_name([r.name for r in roles]), layer=roles[0].layer, parts=parts)
         node.meta.update(role=role, val=torch.empty(shape, device="meta"))
         return node
 
