@@ -67,7 +67,7 @@ class PlanCache:
     """Plans by key, a folder each. A folder appears whole or not at all."""
 
     def __init__(self, folder: Path | str | None = None) -> None:
-        self.folder = Path(folder) if folder is not None else Path(platformdirs.user_cache_dir("pytest-webgpu")) / "plans"
+        self.folder = Path(folder or Path(platformdirs.user_cache_dir("pytest-webgpu"), "plans"))
 
     def get(self, key: str) -> Plan | None:
         """The stored plan; None where there is none, or one that cannot be read (it is made anew, then)."""

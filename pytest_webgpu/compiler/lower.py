@@ -87,7 +87,7 @@ class Lowering:
     def start(self) -> fx.Node:
         """The step's positions; element 0 is where it starts."""
         decode = self.captured.tokens == 1
-        role = Role("state", "position") if decode else Role("input", f"positions.{self.captured.tokens}")
+        role = Role("state", "position") if decode else Role("input", "positions")
         return self.placeholder(role, (self.captured.tokens,), torch.int64)
 
     def value(self, node: fx.Node) -> Value:
@@ -109,7 +109,7 @@ class Lowering:
             return self._cache(role, shape_of(node))
         if role.kind == "input":
             decode_ids = role.name == "ids" and tokens == 1
-            role = Role("state", "token") if decode_ids else Role("input", f"{role.name}.{tokens}")
+            role = Role("state", "token") if decode_ids else Role("input", role.name)
             return whole(self.placeholder(role, shape_of(node), torch.int64))
         return whole(self.placeholder(role, shape_of(node)))
 

@@ -10,7 +10,6 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,7 +41,7 @@ class Rows:
 @dataclass(frozen=True)
 class Buffer:
     """`shape`: logical; of a weight the sum of its `rows`. `size`: bytes, a multiple of 16. `data`: of uniforms and
-    numbers, in hex. Weights, constants, caches and state are shared by all plans of a model: their names say so."""
+    numbers, in hex. Plans of one model share weights, constants, caches and state: equal names are one buffer."""
 
     name: str
     kind: Kind
@@ -51,10 +50,6 @@ class Buffer:
     size: int
     rows: tuple[Rows, ...] = ()
     data: str = ""
-
-    @property
-    def shared(self) -> bool:
-        return self.kind in ("weight", "constant", "cache", "state")
 
 
 @dataclass(frozen=True)
@@ -182,7 +177,3 @@ def _pass(data: Mapping[str, Any]) -> Pass:
 def _step(data: Mapping[str, Any]) -> Step:
     refs = {k: {n: _ref(r) for n, r in data[k].items()} for k in ("on_device", "arguments", "outputs")}
     return Step(**{**data, **refs, "passes": tuple(_pass(p) for p in data["passes"])})
-
-
-def count(shape: tuple[int, ...]) -> int:
-    return prod(shape)

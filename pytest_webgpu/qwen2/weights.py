@@ -51,7 +51,8 @@ class DrawnWeights:
         value = draw.standard_normal((rows, width), dtype=np.float32)
         if name.endswith("norm.weight"):
             value = 1 + np.float32(0.3) * value
-            return value * draw.choice(np.float32([-1, 1]), value.shape) if name == "model.norm.weight" else value
+            signs = 2 * draw.integers(0, 2, value.shape, dtype=np.int32) - 1
+            return value * signs.astype(np.float32) if name == "model.norm.weight" else value
         if name.endswith(".bias"):
             return np.float32(0.5) * value
         if name == "model.embed_tokens.weight":
@@ -71,12 +72,13 @@ class FolderWeights:
         from safetensors import SafetensorError, safe_open
 
         found: dict[str, Any] = {}
+        file: Any
         for path in sorted(self.folder.glob("*.safetensors")):
             try:
                 file = safe_open(path, framework="pt")
             except (SafetensorError, OSError) as error:
                 raise BadWeights(f"{path} cannot be read: {error}; fetch it again") from error
-            found |= dict.fromkeys(file.keys(), file)
+            found |= {name: file for name in file.keys()}
         return found
 
     def _slice(self, name: str) -> Any:
