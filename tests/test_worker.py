@@ -1,6 +1,8 @@
 """The worker process: what kills a process or hangs it kills or hangs the worker alone."""
 
+import dataclasses
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -21,6 +23,8 @@ from pytest_webgpu.gpu.job import (
     MakeBuffer,
     MakePipeline,
     MakeProgram,
+    NoAdapter,
+    OutOfMemory,
     ReadBuffer,
     RunnerDied,
     RunProgram,
@@ -92,6 +96,17 @@ def test_a_crash_says_why_and_a_fresh_worker_serves(runner):
     assert_serves(runner)
 
 
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs prlimit, which Linux has")
+def test_memory_that_runs_out_ends_the_job_alone(runner):
+    assert_serves(runner)
+    most = psutil.Process(runner._process.pid).memory_info().vms + (400 << 20)
+    resource.prlimit(runner._process.pid, resource.RLIMIT_AS, (most, most))
+    commands = [c for n in range(8) for c in (MakeBuffer(f"b{n}", 128 << 20), ReadBuffer(f"b{n}", 0, 4))]
+    with pytest.raises((OutOfMemory, RunnerDied), match="memory"):
+        runner.run(Job(tuple(commands)))
+    assert_serves(runner)
+
+
 def test_what_the_system_kills_for_memory_says_so(runner):
     runner._process.send_signal(signal.SIGKILL)
     with pytest.raises(RunnerDied, match="memory runs out"):
@@ -113,6 +128,15 @@ def test_large_blobs_pass_both_ways(runner):
     result = runner.run(Job((MakeBuffer("w", len(data)), WriteBuffer("w", data), ReadBuffer("w"))))
     assert result.blob(-1) == data
     assert result.counts["bytes_written"] == result.counts["bytes_read"] == len(data)
+
+
+def test_a_worker_that_cannot_start_says_why_and_is_gone():
+    adapter = choose()
+    elsewhere = dataclasses.replace(adapter, info=dataclasses.replace(adapter.info, adapter="RTX 9090"))
+    before = {p.pid for p in psutil.Process().children()}
+    with pytest.raises(NoAdapter, match=r"The adapter 'RTX 9090' \(number 1\) on '\w+' is not there.\nThere is:"):
+        open_runner(elsewhere)
+    assert {p.pid for p in psutil.Process().children()} == before
 
 
 def test_close_leaves_no_process():

@@ -63,7 +63,7 @@ def _handle_calls(api: Any, device: Any) -> Calls:
     new_encoder, new_pass = lib.wgpuDeviceCreateCommandEncoder, lib.wgpuCommandEncoderBeginComputePass
     pass_end, pass_release = lib.wgpuComputePassEncoderEnd, lib.wgpuComputePassEncoderRelease
     encoder_finish, encoder_release = checked.wgpuCommandEncoderFinish, lib.wgpuCommandEncoderRelease
-    queue_submit, commands_release = lib.wgpuQueueSubmit, lib.wgpuCommandBufferRelease
+    commands_release = lib.wgpuCommandBufferRelease
 
     def end_pass(compute_pass: Any) -> None:
         pass_end(compute_pass)
@@ -76,7 +76,7 @@ def _handle_calls(api: Any, device: Any) -> Calls:
             encoder_release(encoder)
 
     if hasattr(lib, "wgpuDevicePoll"):  # wgpu-native
-        poll, submit_for_index = lib.wgpuDevicePoll, lib.wgpuQueueSubmitForIndex
+        poll, submit_for_index = lib.wgpuDevicePoll, checked.wgpuQueueSubmitForIndex
         index, awaited = api.ffi.new("WGPUSubmissionIndex *"), api.ffi.new("WGPUSubmissionIndex *")
         fence = "device poll"
         mapped: list[int] = []
@@ -117,7 +117,7 @@ def _handle_calls(api: Any, device: Any) -> Calls:
             lib.wgpuBufferUnmap(handle)
 
     else:
-        fence, take = "on_submitted_work_done", _take
+        fence, take, queue_submit = "on_submitted_work_done", _take, checked.wgpuQueueSubmit
         mark = device.queue.on_submitted_work_done_async
 
         def submit(command_buffer: Any) -> None:

@@ -141,7 +141,11 @@ class WorkerRunner:
             start_new_session=True,  # an interrupt in the terminal is this process's business
         )  # fmt: skip
         threading.Thread(target=_drain, args=(process.stderr, self._stderr), daemon=True).start()
-        answer, _ = self._ask(self._hello, [], START_DEADLINE, "The worker's start")
+        try:
+            answer, _ = self._ask(self._hello, [], START_DEADLINE, "The worker's start")
+        except GpuError:
+            self._end(process)
+            raise
         self.notes = answer["notes"]
         return _info(answer["info"])
 
@@ -232,7 +236,7 @@ def _reason(code: int) -> str:
     except ValueError:
         name = f"signal {-code}"
     causes = {
-        "SIGSEGV": "a fault in a compiler or driver, or a stack overflow there",
+        "SIGSEGV": "a fault in a compiler or driver, such as a stack overflow or memory that ran out",
         "SIGABRT": "a panic or an assertion in the library or driver",
         "SIGKILL": "killed from outside, as the system does when memory runs out",
     }
