@@ -20,7 +20,7 @@ from pytest_webgpu.conformance.failure import ConformanceFailure, Subject
 from pytest_webgpu.conformance.inputs import Case, cases, fixed_cases
 from pytest_webgpu.conformance.judge import Verdict, judge
 from pytest_webgpu.conformance.running_error import Calibration
-from pytest_webgpu.conformance.sizes import table
+from pytest_webgpu.conformance.sizes import LIGHT, invocations
 from pytest_webgpu.gpu.job import (
     CompileError,
     DeadlineExceeded,
@@ -41,7 +41,6 @@ PROFILES = {"webgpu-quick": 4, "webgpu": 16, "webgpu-thorough": 160}
 BATCH = 8
 EVERYTHING: tuple[Variant, ...] = ("base", "again", "reversed", "high", "low")
 THOROUGH_FIRST, THOROUGH_EVERY = 10, 4  # which cases run in every variant: the first ten, then one in four
-LIGHT = 1 << 19  # invocations; a case of more runs in its base variant only
 RETRIES = 5
 DEADLINE = 30.0  # seconds a job
 
@@ -94,7 +93,12 @@ def check(contract: Contract, kernel: KernelSource, runner: Runner, *, settings:
     the op; CompileError where its WGSL does not compile.
     """
     __tracebackhide__ = True
-    return _Check(contract, kernel, runner, settings or Settings()).run()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the arrays are small: more threads only wait for one another
+    try:
+        return _Check(contract, kernel, runner, settings or Settings()).run()
+    finally:
+        torch.set_num_threads(threads)
 
 
 def run_case(
@@ -111,6 +115,10 @@ class _Check:
         self.subject = Subject(contract, kernel, runner.info)
         self.device = _device(settings.reference)
         self.calibration = settings.calibration or calibration_of(runner)
+        software = runner.info.software
+        self.light = LIGHT if software else 64 * LIGHT
+        self.fixed = fixed_cases(contract, kernel, software)
+        self.software = software
         self.deterministic = contract.deterministic and kernel.header.deterministic
         self.report = Report(contract.name, kernel.name, self.subject.adapter)
         self.stopped: Exception | None = None
@@ -120,7 +128,7 @@ class _Check:
         if self.settings.replay is not None:
             self.hold([self.settings.replay], everything=True)
         else:
-            for batch in _batches(fixed_cases(self.contract, self.kernel), BATCH):
+            for batch in _batches(self.fixed, BATCH):
                 self.hold(batch, everything=True)
             self.drawn()
         return self.finished()
@@ -132,9 +140,7 @@ class _Check:
         from hypothesis import strategies as st
 
         if hypothesis.currently_in_test_context():
-            _, sizes = table(self.contract, self.kernel)
-            self.hold([replace(fixed_cases(self.contract, self.kernel)[0], dims={
-                d: sizes[-1][d] for d in self.contract.dims})])  # fmt: skip
+            self.hold([replace(self.fixed[-1], pattern="normal", seed=self.fixed[-1].seed + 1)])
             return
         register_profiles()
         default = hypothesis.settings()
@@ -147,7 +153,7 @@ class _Check:
         )  # fmt: skip
 
         @chosen
-        @hypothesis.given(st.lists(cases(self.contract, self.kernel), min_size=1, max_size=BATCH))
+        @hypothesis.given(st.lists(cases(self.contract, self.kernel, self.software), min_size=1, max_size=BATCH))
         def examples(batch: list[Case]) -> None:
             if self.stopped is None:
                 try:
@@ -183,7 +189,7 @@ class _Check:
         planned = [self.plan(case) for case in batch]
         thorough = [everything or self._thorough(self.report.cases + i) for i in range(len(batch))]
         variants = [
-            EVERYTHING if all_of_them and p.invocations <= LIGHT else EVERYTHING[:1]
+            EVERYTHING if all_of_them and invocations(p.launch) <= self.light else EVERYTHING[:1]
             for p, all_of_them in zip(planned, thorough, strict=True)
         ]
         ran = self.execute(planned, variants)

@@ -7,7 +7,6 @@ nothing). So a batch costs three writes, one submit and one read-back, however m
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -55,13 +54,6 @@ class Planned:
     case: Case
     launch: Launch
     inputs: Mapping[str, NDArray[Any]]
-
-    @property
-    def invocations(self) -> int:
-        kernel, made = self.launch.kernel, self.launch
-        return sum(
-            math.prod(p.workgroups) * math.prod(kernel.workgroup_size(p.entry, made.overrides)) for p in made.passes
-        )
 
 
 @dataclass

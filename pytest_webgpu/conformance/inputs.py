@@ -53,11 +53,11 @@ class Case:
         return case
 
 
-def cases(contract: Contract, kernel: KernelSource) -> SearchStrategy[Case]:
+def cases(contract: Contract, kernel: KernelSource, software: bool = False) -> SearchStrategy[Case]:
     """Valid cases, simplest first: Hypothesis shrinks to few elements, to normal data and to seed 0."""
     from hypothesis import strategies as st
 
-    _, drawn = table(contract, kernel)
+    drawn = table(contract, kernel, software).drawn
     floats = {s.name: st.sampled_from(_choices(contract, s.name, s.default)) for s in contract.scalars
               if s.kind == "float"}  # fmt: skip
     tune = {name: st.sampled_from(values) for name, values in kernel.header.tune.items()}
@@ -71,21 +71,22 @@ def cases(contract: Contract, kernel: KernelSource) -> SearchStrategy[Case]:
     )  # fmt: skip
 
 
-def fixed_cases(contract: Contract, kernel: KernelSource) -> list[Case]:
+def fixed_cases(contract: Contract, kernel: KernelSource, software: bool = False) -> list[Case]:
     """The cases that stand in front of the drawn ones: telling sizes, each pattern in turn, every tunable."""
-    fixed, drawn = table(contract, kernel)
+    sizes = table(contract, kernel, software)
+    fixed, drawn = sizes.fixed, sizes.drawn
     floats = {s.name: _choices(contract, s.name, s.default) for s in contract.scalars if s.kind == "float"}
     tunes = [{}, *({name: v} for name, values in kernel.header.tune.items() for v in values[1:])]
     patterns = list(PATTERNS)
-    sizes = list(fixed or drawn[:1])
-    sizes += drawn[len(drawn) // 2 :: max(1, len(drawn) // 16)][: max(0, len(patterns) - len(sizes))]
+    chosen = list(fixed or drawn[:1])
+    chosen += drawn[len(drawn) // 2 :: max(1, len(drawn) // 16)][: max(0, len(patterns) - len(chosen))]
     return [
         _case(
-            contract, sizes[i % len(sizes)], patterns[i % len(patterns)], i,
+            contract, chosen[i % len(chosen)], patterns[i % len(patterns)], i,
             {n: values[i % len(values)] for n, values in floats.items()},
-            {} if max(sizes[i % len(sizes)].values(), default=0) >= HUGE else tunes[i % len(tunes)],
+            {} if max(chosen[i % len(chosen)].values(), default=0) >= HUGE else tunes[i % len(tunes)],
         )
-        for i in range(max(len(sizes), len(patterns), len(tunes)))
+        for i in range(max(len(chosen), len(patterns), len(tunes)))
     ]  # fmt: skip
 
 

@@ -10,12 +10,13 @@ import math
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_webgpu.kernels.errors import KernelError
 from pytest_webgpu.kernels.expression import Expression
 from pytest_webgpu.ops.contract import Contract, ContractError
-from pytest_webgpu.ops.launch import Unfit, launch
+from pytest_webgpu.ops.launch import Launch, Unfit, launch
 
 if TYPE_CHECKING:
     from pytest_webgpu.kernels.kernel import KernelSource
@@ -32,16 +33,28 @@ BUDGET = 1 << 17
 DRAWN, DRAWN_OVERRIDES = 160, 6
 
 
-Table = tuple[tuple[Names, ...], tuple[Names, ...]]
-_tables: dict[tuple[Contract, str, str, str], Table] = {}
+LIGHT, HEAVY, HEAVIEST = 1 << 17, 1 << 20, 1 << 23
+"""Invocations. Up to LIGHT a case runs in all its variants everywhere; a software adapter is given none of more than
+HEAVY (some 0.4 microseconds each on two cores), or HEAVIEST for more rows than a dimension of workgroups."""
 
 
-def table(contract: Contract, kernel: KernelSource) -> Table:
-    """(fixed, drawn): dims and int scalars by name. ContractError where nothing meets all conditions."""
+@dataclass(frozen=True)
+class Table:
+    """Dims and int scalars by name: the fixed ones, and those to draw from, smallest first."""
+
+    fixed: tuple[Names, ...]
+    drawn: tuple[Names, ...]
+
+
+_tables: dict[tuple[Contract, str, str, str, bool], Table] = {}
+
+
+def table(contract: Contract, kernel: KernelSource, software: bool = False) -> Table:
+    """ContractError where no sizes meet all conditions."""
     requires = " and ".join(e.text for e in kernel.header.requires)
-    key = (contract, kernel.sha, kernel.name, requires)
+    key = (contract, kernel.sha, kernel.name, requires, software)
     if key not in _tables:
-        source = _Sizes(contract, kernel)
+        source = _Sizes(contract, kernel, software)
         fixed = [n for n in _distinct(source.fixed()) if source.fits(n)]
         drawn = [n for n in _distinct(source.drawn(DRAWN_OVERRIDES if source.compiled else DRAWN)) if source.fits(n)]
         if not fixed and not drawn:
@@ -49,8 +62,14 @@ def table(contract: Contract, kernel: KernelSource) -> Table:
                 f"{contract.name}, {kernel.name}: no sizes meet {' and '.join(source.texts) or 'its conditions'}; "
                 "where that is possible, list sizes: @op(draw={DIM: [..]})"
             )
-        _tables[key] = tuple(fixed), tuple(sorted(drawn or fixed, key=source.cost))
+        _tables[key] = Table(tuple(fixed), tuple(sorted(drawn or fixed, key=source.cost)))
     return _tables[key]
+
+
+def invocations(made: Launch) -> int:
+    """How many invocations a launch has, over all its passes."""
+    size = made.kernel.workgroup_size
+    return sum(math.prod(p.workgroups) * math.prod(size(p.entry, made.overrides)) for p in made.passes)
 
 
 def _distinct(cases: Iterator[Names]) -> list[Names]:
@@ -61,8 +80,8 @@ def _distinct(cases: Iterator[Names]) -> list[Names]:
 
 
 class _Sizes:
-    def __init__(self, contract: Contract, kernel: KernelSource) -> None:
-        self.contract, self.kernel = contract, kernel
+    def __init__(self, contract: Contract, kernel: KernelSource, software: bool) -> None:
+        self.contract, self.kernel, self.software = contract, kernel, software
         self.scalars = [s.name for s in contract.scalars if s.kind == "int"]
         self.names = [*contract.dims, *self.scalars]
         known = set(self.names)
@@ -89,15 +108,16 @@ class _Sizes:
             return 64
 
     def fits(self, names: Names) -> bool:
-        """Whether the kernel's own `requires` hold, those that name overrides as well."""
+        """Whether the kernel's own `requires` hold, those that name overrides as well, and it is not too much."""
         numbers = {s.name: s.default or 0 for s in self.contract.scalars}
+        dims = {d: names[d] for d in self.contract.dims}
         try:
-            launch(self.contract, self.kernel, {d: names[d] for d in self.contract.dims}, {**numbers, **names})
+            made = launch(self.contract, self.kernel, dims, {**numbers, **names})
         except Unfit:
             return False
         except KernelError:
             return True  # a finding, which the case reports
-        return True
+        return not self.software or invocations(made) <= (HEAVIEST if HUGE in dims.values() else HEAVY)
 
     def cost(self, names: Mapping[str, int]) -> int:
         return math.prod(max(1, names[d]) for d in self.contract.dims)
@@ -131,6 +151,8 @@ class _Sizes:
 
     def complete(self, wanted: Names, budget: int, keep: str | None = None, tries: int = 12) -> Names | None:
         """Sizes that meet every condition, as near to `wanted` as a few tries get; `keep` is kept exactly."""
+        if keep is not None and not self._allowed(keep, {keep: wanted[keep]}):
+            return None
         for _ in range(tries):
             names: Names = {} if keep is None else {keep: wanted[keep]}
             order = [n for n in self.names if n != keep]
