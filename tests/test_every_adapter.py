@@ -16,6 +16,7 @@ from pytest_webgpu.gpu.job import (
     MakeBuffer,
     MakePipeline,
     MakeProgram,
+    MeasureDeviceTime,
     ReadBuffer,
     RunProgram,
     Slot,
@@ -58,6 +59,27 @@ def test_results_and_counts_are_the_same_everywhere(runners):
         assert floats(result.blob(-2)) == tuple(24.0 + 2 * n for n in range(1, 31))
         counts = result.counts
         assert (counts["dispatches"], counts["submits"], counts["reads"]) == (84, 3 + 3 + 6 + 6 + 30 + 1, 2)
+
+
+def test_device_time_of_each_dispatch(runners):
+    loop = ADD.replace("x[i.x] += y[i.x];", "for (var k = 0u; k < N; k++) { x[i.x] = x[i.x] * 0.5 + y[i.x]; }")
+    code = f"override N: u32;\n{loop}"
+    for runner in runners:
+        if "timestamp-query" not in runner.info.features:
+            continue
+        dispatches = tuple(Dispatch(name, BOUND, (2, 1, 1)) for name in ("short", "long"))
+        made = (
+            MakeBuffer("x", 400),
+            MakeBuffer("y", 400),
+            MakePipeline("short", code, "main", SLOTS, {"N": 1}),
+            MakePipeline("long", code, "main", SLOTS, {"N": 20_000}),
+            MakeProgram("both", dispatches),
+        )
+        result = runner.run(Job((*made, MeasureDeviceTime("both", rounds=5))))
+        seconds = result.values[-1]["seconds"]
+        assert [len(a_round) for a_round in seconds] == [2] * 5
+        assert min(long for _, long in seconds) > min(short for short, _ in seconds) > 0
+        assert 0 < result.values[-1]["quantum_seconds"] < 65e-6
 
 
 def test_one_source_enables_features_for_each_compiler(runners):

@@ -21,6 +21,7 @@ COMMANDS = (
     j.MeasurePhases("g"),
     j.MeasureCreation("g"),
     j.MeasureTransfers((4, 8)),
+    j.MeasureDeviceTime("g"),
     j.Drop(("a*",)),
 )
 

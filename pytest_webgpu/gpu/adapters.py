@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import platform
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,6 +124,16 @@ def find(key: tuple[str, str, str, int]) -> tuple[Adapter, Any]:
             return adapter, native
     listing = _listing([a for a, _ in there])
     raise NoAdapter(f"The adapter {name!r} (number {ordinal}) on {backend!r} is not there.\n{listing}")
+
+
+def request_device(implementation: str, native: Any, features: Sequence[str], limits: Mapping[str, int]) -> Any:
+    """A device. Dawn rounds timestamps to 65,536 ns, as a browser must; here that is turned off."""
+    if implementation != "dawn":
+        return native.request_device_sync(required_features=features, required_limits=limits)
+    extras = importlib.import_module("wgpudawn.backends.dawn.extras")
+    return extras.request_device_sync(
+        native, required_features=features, required_limits=limits, disable_toggles=["timestamp_quantization"]
+    )
 
 
 def describe(adapter: Adapter) -> str:

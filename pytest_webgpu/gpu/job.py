@@ -235,6 +235,19 @@ class MeasureTransfers:
 
 
 @dataclass(frozen=True)
+class MeasureDeviceTime:
+    """The device's own time of each dispatch of the program, by timestamp queries. Raises MissingFeature without them.
+
+    Value: {"seconds": [[one a dispatch] a round], "quantum_seconds": the step of the device's clock}. Each dispatch
+    is in a pass of its own.
+    """
+
+    kind: ClassVar[str] = "measure-device-time"
+    program: str
+    rounds: int = 20
+
+
+@dataclass(frozen=True)
 class Drop:
     """Forgets buffers, pipelines and programs by name; a trailing * drops every name that begins so."""
 
@@ -244,7 +257,8 @@ class Drop:
 
 Command: TypeAlias = (
     MakeBuffer | WriteBuffer | FillBuffer | CopyBuffer | ReadBuffer | MakePipeline | MakeProgram | RunProgram
-    | Measure | MeasureWaits | MeasurePhases | MeasureCreation | MeasureTransfers | Drop
+    | Measure | MeasureWaits | MeasurePhases | MeasureCreation | MeasureTransfers | MeasureDeviceTime
+    | Drop
 )  # fmt: skip
 COMMANDS: dict[str, type] = {c.kind: c for c in Command.__args__}
 

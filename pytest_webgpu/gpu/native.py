@@ -9,9 +9,10 @@ from time import perf_counter
 from typing import Any
 
 from pytest_webgpu.gpu import measure
-from pytest_webgpu.gpu.adapters import Adapter, find, load, webgpu_features
+from pytest_webgpu.gpu.adapters import Adapter, find, load, request_device, webgpu_features
 from pytest_webgpu.gpu.buffers import Buffer, Buffers, check_range
 from pytest_webgpu.gpu.calls import make_calls
+from pytest_webgpu.gpu.device_time import measure_device_time
 from pytest_webgpu.gpu.job import (
     Collect,
     CopyBuffer,
@@ -25,6 +26,7 @@ from pytest_webgpu.gpu.job import (
     MakeProgram,
     Measure,
     MeasureCreation,
+    MeasureDeviceTime,
     MeasurePhases,
     MeasureTransfers,
     MeasureWaits,
@@ -61,7 +63,7 @@ class NativeRunner:
         _, native = find(adapter.key)
         theirs = ["subgroup" if f == "subgroups" and f not in native.features else f for f in features]
         try:
-            device = native.request_device_sync(required_features=theirs, required_limits=requested)
+            device = request_device(adapter.info.implementation, native, theirs, requested)
         except Exception as error:
             raise translate(error) from error
         self.module, self.device = module, device
@@ -97,6 +99,7 @@ class NativeRunner:
             MeasurePhases: lambda c: measure.measure_phases(self, c),
             MeasureCreation: lambda c: measure.measure_creation(self, c),
             MeasureTransfers: lambda c: measure.measure_transfers(self, c),
+            MeasureDeviceTime: lambda c: measure_device_time(self, c),
             Drop: self._drop,
         }
 

@@ -169,8 +169,14 @@ class Maker:
 
 
 def encode_pass(calls: Calls, encoder: Any, steps: Iterable[Step]) -> None:
-    """One compute pass with all of the steps: the loop whose time a dispatch's cost is made of."""
+    """One compute pass with all of the steps."""
     compute_pass = calls.begin_pass(encoder)
+    encode_steps(calls, compute_pass, steps)
+    calls.end_pass(compute_pass)
+
+
+def encode_steps(calls: Calls, compute_pass: Any, steps: Iterable[Step]) -> None:
+    """The loop whose time a dispatch's cost is made of."""
     set_pipeline, set_bind_group, dispatch = calls.set_pipeline, calls.set_bind_group, calls.dispatch
     for pipeline, groups, x, y, z in steps:
         if pipeline is not None:
@@ -178,7 +184,6 @@ def encode_pass(calls: Calls, encoder: Any, steps: Iterable[Step]) -> None:
         for arguments in groups:
             set_bind_group(compute_pass, *arguments)
         dispatch(compute_pass, x, y, z)
-    calls.end_pass(compute_pass)
 
 
 def _lean(steps: Sequence[Step]) -> list[Step]:
