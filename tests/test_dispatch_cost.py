@@ -132,7 +132,7 @@ def test_on_the_adapter_of_this_machine():
 
     runner = open_runner(adapters.choose())
     try:
-        report = measure_dispatch(runner, effort=Effort(3, 0.25, 0.1, 0.01))
+        report = measure_dispatch(runner, effort=Effort(3, 2.0, 0.1, 0.01))
     finally:
         runner.close()
     assert report.fence

@@ -8,7 +8,9 @@ from pytest_webgpu.gpu import adapters, open_runner
 from pytest_webgpu.kernels.source import parse_source
 from pytest_webgpu.ops import contract
 from pytest_webgpu.ops.launch import launch
-from pytest_webgpu.performance.kernel import LARGE, Candidate, compare_kernels, time_kernels
+from pytest_webgpu.performance.compare import compare_kernels
+from pytest_webgpu.performance.kernel import time_kernels
+from pytest_webgpu.performance.prepare import LARGE, Candidate
 from pytest_webgpu.performance.roofline import FLOPS_A_WORKGROUP, Roofline, measure_roofline
 from pytest_webgpu.performance.stats import Verdict, estimate
 from pytest_webgpu.performance.work import Work, work

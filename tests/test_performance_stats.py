@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import theilslopes
 
 from pytest_webgpu.performance.simulate import COUNTS, NOISES, coverage, paired_rates
-from pytest_webgpu.performance.stats import MeasurementError, Verdict, compare, estimate, fit, theil_sen
+from pytest_webgpu.performance.stats import MeasurementError, Verdict, compare, cost, estimate, fit, theil_sen
 
 
 def samples(a, b, rounds=20, noise=0.0, seed=0, counts=(1, 2, 5, 10, 20, 50, 100)):
@@ -59,6 +59,13 @@ def test_rounds_that_a_budget_cut_short_are_left_out():
 def test_a_clock_that_goes_backwards_is_an_error(seconds):
     with pytest.raises(MeasurementError, match=r"sample 0 \(N = 1\) took .* the clock went backwards"):
         fit([(0, 1, 1, seconds), *samples(1e-4, 5e-6)])
+
+
+def test_a_cost_lost_in_the_noise_is_no_cost():
+    falling = samples(a=1.0, b=-1e-6, rounds=3)
+    assert fit(falling).b.value == pytest.approx(-1e-6)
+    with pytest.raises(MeasurementError, match="3 of 3 rounds have no positive slope"):
+        cost(falling)
 
 
 def test_intervals_cover_the_truth():

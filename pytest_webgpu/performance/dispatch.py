@@ -44,7 +44,7 @@ from pytest_webgpu.performance.dispatch_report import (
     Transfer,
     artefacts,
 )
-from pytest_webgpu.performance.stats import MeasurementError, estimate, fit
+from pytest_webgpu.performance.stats import MeasurementError, cost, estimate
 
 INDEPENDENT = 64  # buffers that independent dispatches take turns on
 CODE = """@group(0) @binding(0) var<storage, read_write> x: array<{dtype}>;
@@ -163,7 +163,7 @@ def _lines(
     figures, cut = {}, []
     for index, (setup, variant) in enumerate(zip(chosen, variants, strict=True)):
         try:
-            line = fit((r, n, k, s) for i, r, n, k, s in samples if i == index)
+            line = cost((r, n, k, s) for i, r, n, k, s in samples if i == index)
         except MeasurementError as error:
             if setup == BASE:
                 raise

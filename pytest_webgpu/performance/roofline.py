@@ -24,7 +24,7 @@ from pytest_webgpu.gpu.job import (
     Slot,
     Variant,
 )
-from pytest_webgpu.performance.stats import Estimate, MeasurementError, estimate, fit
+from pytest_webgpu.performance.stats import Estimate, MeasurementError, cost, estimate
 from pytest_webgpu.performance.work import Work
 
 PREFIX = "performance.roofline."
@@ -104,7 +104,7 @@ def _lines(runner: Runner, rounds: int, budget: float, seed: int) -> list[tuple[
     )
     value = runner.run(Job((Measure(variants, seed, warm_up_seconds=1.0),)), deadline=4 * budget + 60).values[0]
     assert value is not None
-    return [fit((r, n, k, s) for i, r, n, k, s in value["samples"] if i == v).b.per_round for v in (0, 1)]
+    return [cost((r, n, k, s) for i, r, n, k, s in value["samples"] if i == v).b.per_round for v in (0, 1)]
 
 
 def _rates(amount: float, seconds: Sequence[float]) -> Estimate:

@@ -152,6 +152,15 @@ def fit(samples: Iterable[tuple[int, int, int, float]]) -> Fit:
                tuple(counts), medians)  # fmt: skip
 
 
+def cost(samples: Iterable[tuple[int, int, int, float]]) -> Fit:
+    """The same for what takes time: MeasurementError also when a round's slope is not positive."""
+    line = fit(samples)
+    lost = sum(b <= 0 for b in line.b.per_round)
+    if lost:
+        raise MeasurementError(f"{lost} of {len(line.b.per_round)} rounds have no positive slope: lost in the noise")
+    return line
+
+
 @dataclass(frozen=True)
 class Comparison:
     """New against old over paired rounds. `ratio` is new / old (above 1 is slower), with its 95 % interval."""
