@@ -5,6 +5,7 @@ import pickle
 import pytest
 
 from pytest_webgpu.gpu import job as j
+from pytest_webgpu.gpu import wire
 from pytest_webgpu.gpu.shader import compile_error, prepare, translate
 
 COMMANDS = (
@@ -28,8 +29,8 @@ COMMANDS = (
 
 def test_every_command_crosses_unchanged():
     assert {type(c) for c in COMMANDS} == {*j.COMMANDS.values()}
-    sent = b"".join(bytes(piece) for piece in j.pack(*j.encode(COMMANDS)))
-    assert j.decode(*j.unpack(sent)) == j.Job(COMMANDS)
+    sent = b"".join(bytes(piece) for piece in wire.pack(*wire.encode(COMMANDS)))
+    assert wire.decode(*wire.unpack(sent)) == j.Job(COMMANDS)
 
 
 def test_errors_cross_processes_of_pytest():

@@ -21,7 +21,6 @@ from pytest_webgpu.gpu.job import (
     Result,
     RunnerDied,
     WriteBuffer,
-    encode,
 )
 from pytest_webgpu.gpu.launch import find_browser, open_safari, start_browser
 from pytest_webgpu.gpu.limits import LimitsAsked, resolve
@@ -30,6 +29,7 @@ from pytest_webgpu.gpu.native import FEATURES
 from pytest_webgpu.gpu.server import Message, Server, Session
 from pytest_webgpu.gpu.shader import from_text
 from pytest_webgpu.gpu.supervisor import Supervised
+from pytest_webgpu.gpu.wire import encode
 
 DEADLINE = 60.0  # seconds a job, unless `run` says otherwise
 START_DEADLINE = 60.0

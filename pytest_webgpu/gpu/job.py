@@ -6,11 +6,21 @@ are dropped, so they are made once and used by many later jobs. Commands are pla
 
 from __future__ import annotations
 
-import dataclasses
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+
+from pytest_webgpu.gpu.errors import ERRORS as ERRORS
+from pytest_webgpu.gpu.errors import CompileError as CompileError
+from pytest_webgpu.gpu.errors import DeadlineExceeded as DeadlineExceeded
+from pytest_webgpu.gpu.errors import DeviceLost as DeviceLost
+from pytest_webgpu.gpu.errors import GpuError as GpuError
+from pytest_webgpu.gpu.errors import LimitError as LimitError
+from pytest_webgpu.gpu.errors import MissingFeature as MissingFeature
+from pytest_webgpu.gpu.errors import NoAdapter as NoAdapter
+from pytest_webgpu.gpu.errors import OutOfMemory as OutOfMemory
+from pytest_webgpu.gpu.errors import RunnerDied as RunnerDied
+from pytest_webgpu.gpu.errors import ValidationError as ValidationError
 
 Bytes: TypeAlias = "bytes | bytearray | memoryview"
 Mode = Literal["one-pass", "pass-each", "submit-each", "wait-each"]
@@ -289,79 +299,6 @@ class Result:
         return blob
 
 
-class GpuError(Exception):
-    """Something that a job asked for could not be done. `command` is its index in the job, where known."""
-
-    kind: ClassVar[str] = "gpu"
-
-    def __init__(self, message: str, command: int | None = None, **details: Any) -> None:
-        super().__init__(message)
-        self.message, self.command, self.details = message, command, details
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_revive, (type(self), self.message, self.command, self.details))
-
-
-def _revive(cls: type[GpuError], message: str, command: int | None, details: dict[str, Any]) -> GpuError:
-    return cls(message, command, **details)
-
-
-class CompileError(GpuError):
-    """The WGSL was refused. details: line, column (1-based, where told), code (the source that was run)."""
-
-    kind = "compile"
-
-
-class ValidationError(GpuError):
-    """The API refused a call."""
-
-    kind = "validation"
-
-
-class LimitError(GpuError):
-    """More than the device's limits allow. details: limit, asked, allowed."""
-
-    kind = "limit"
-
-
-class MissingFeature(GpuError):
-    """details: feature (WebGPU's name)."""
-
-    kind = "feature"
-
-
-class NoAdapter(GpuError):
-    """The adapter, backend or implementation that was asked for is not there. The message lists those that are."""
-
-    kind = "adapter"
-
-
-class OutOfMemory(GpuError):
-    kind = "out-of-memory"
-
-
-class DeviceLost(GpuError):
-    kind = "lost"
-
-
-class RunnerDied(GpuError):
-    """The process or browser that ran the job ended. details: reason. A fresh one serves the next job."""
-
-    kind = "died"
-
-
-class DeadlineExceeded(GpuError):
-    """The job did not end in its time and its process was killed. A fresh one serves the next job."""
-
-    kind = "deadline"
-
-
-ERRORS: dict[str, type[GpuError]] = {
-    e.kind: e for e in (GpuError, CompileError, ValidationError, LimitError, MissingFeature, NoAdapter, OutOfMemory,
-                        DeviceLost, RunnerDied, DeadlineExceeded)
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
 class DeviceInfo:
     """What a runner runs on. Names are WebGPU's own ("shader-f16", "max-buffer-size"), whatever the library's."""
@@ -396,76 +333,3 @@ class Runner(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-def encode(commands: Sequence[Any]) -> tuple[dict[str, Any], list[Bytes]]:
-    """Commands as JSON-able data and blobs; a bytes field becomes {"blob": index}."""
-    blobs: list[Bytes] = []
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, (bytes, bytearray, memoryview)):
-            blobs.append(value)
-            return {"blob": len(blobs) - 1}
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        if isinstance(value, Mapping):
-            return {str(k): plain(v) for k, v in value.items()}
-        if isinstance(value, (tuple, list)):
-            return [plain(v) for v in value]
-        return value
-
-    return {"commands": [{"do": c.kind} | plain(c) for c in commands]}, blobs
-
-
-_NESTED: dict[tuple[str, str], type] = {
-    ("make-pipeline", "slots"): Slot,
-    ("make-program", "dispatches"): Dispatch,
-    ("run-program", "collect"): Collect,
-    ("measure", "variants"): Variant,
-}
-
-
-def decode(data: Mapping[str, Any], blobs: Sequence[Bytes]) -> Job:
-    """The job that `encode` made into data and blobs."""
-
-    def revive(kind: str, name: str, value: Any) -> Any:
-        if isinstance(value, dict) and set(value) == {"blob"}:
-            return blobs[value["blob"]]
-        nested = _NESTED.get((kind, name))
-        if nested is not None and isinstance(value, list):
-            return tuple(_build(nested, v) for v in value)
-        if nested is not None and isinstance(value, dict):
-            return _build(nested, value)
-        return tuple(value) if isinstance(value, list) else value
-
-    commands = []
-    for c in data["commands"]:
-        kind = c["do"]
-        commands.append(COMMANDS[kind](**{k: revive(kind, k, v) for k, v in c.items() if k != "do"}))
-    return Job(tuple(commands))
-
-
-def _build(cls: type, value: Mapping[str, Any]) -> Any:
-    fields = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
-    if cls is Dispatch:
-        fields["bound"] = tuple(Bound(**b) for b in value["bound"])
-    return cls(**fields)
-
-
-def pack(data: Mapping[str, Any], blobs: Sequence[Bytes]) -> list[Bytes]:
-    """A message as pieces to send: 4 bytes (little endian) length of the JSON, the JSON, then the blobs."""
-    sizes = [memoryview(b).nbytes for b in blobs]
-    header = json.dumps({**data, "blob_sizes": sizes}).encode()
-    return [len(header).to_bytes(4, "little"), header, *blobs]
-
-
-def unpack(message: Bytes) -> tuple[dict[str, Any], list[memoryview]]:
-    """The data and blobs of a message that `pack` made."""
-    view = memoryview(message)
-    end = 4 + int.from_bytes(view[:4], "little")
-    data: dict[str, Any] = json.loads(bytes(view[4:end]))
-    blobs = []
-    for size in data.pop("blob_sizes"):
-        blobs.append(view[end : end + size])
-        end += size
-    return data, blobs

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from pytest_webgpu.gpu.job import Bytes, pack, unpack
+from pytest_webgpu.gpu.job import Bytes
+from pytest_webgpu.gpu.wire import pack, unpack
 
 IDLE_SECONDS = 20.0  # an unanswered request is answered "nothing yet" after this: browsers give up after minutes
 FILES = {"": ("page.html", "text/html")} | {

@@ -32,12 +32,9 @@ from pytest_webgpu.gpu.job import (
     Job,
     Result,
     RunnerDied,
-    decode,
-    encode,
-    pack,
-    unpack,
 )
 from pytest_webgpu.gpu.limits import LimitsAsked
+from pytest_webgpu.gpu.wire import decode, encode, pack, unpack
 
 DEADLINE = 60.0  # seconds a job, unless `run` says otherwise
 START_DEADLINE = 60.0
