@@ -80,6 +80,10 @@ def test_device_time_of_each_dispatch(runners):
         assert [len(a_round) for a_round in seconds] == [2] * 5
         assert min(long for _, long in seconds) > min(short for short, _ in seconds) > 0
         assert 0 < result.values[-1]["quantum_seconds"] < 65e-6
+        whole = runner.run(Job((MeasureDeviceTime("both", rounds=3, repeats=4),)))
+        assert [len(a_round) for a_round in whole.values[-1]["seconds"]] == [1] * 3
+        assert min(one for (one,) in whole.values[-1]["seconds"]) > min(short for short, _ in seconds)
+        assert (whole.counts["dispatches"], whole.counts["passes"]) == (2 * 4 * 4, 4)
 
 
 def test_one_source_enables_features_for_each_compiler(runners):

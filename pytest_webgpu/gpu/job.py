@@ -249,12 +249,14 @@ class MeasureDeviceTime:
     """The device's own time of each dispatch of the program, by timestamp queries. Raises MissingFeature without them.
 
     Value: {"seconds": [[one a dispatch] a round], "quantum_seconds": the step of the device's clock}. Each dispatch
-    is in a pass of its own.
+    is in a pass of its own; or, with `repeats`, one pass holds the whole program so many times, and a round has one
+    figure, the seconds of the program once.
     """
 
     kind: ClassVar[str] = "measure-device-time"
     program: str
     rounds: int = 20
+    repeats: int | None = None
 
 
 @dataclass(frozen=True)

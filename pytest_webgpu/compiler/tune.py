@@ -1,0 +1,135 @@
+"""Which kernel, with which values of its tunables, is the fastest for an op's shape on the device at hand."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_webgpu.gpu.job import (
+    Bound,
+    Dispatch,
+    Drop,
+    FillBuffer,
+    GpuError,
+    Job,
+    MakeBuffer,
+    MakePipeline,
+    MakeProgram,
+    MeasureDeviceTime,
+    Runner,
+    WriteBuffer,
+)
+from pytest_webgpu.kernels.kernel import KernelSource
+from pytest_webgpu.ops.contract import Contract
+from pytest_webgpu.ops.launch import Launch, Unfit, launch
+
+ROTATED = 256 << 20  # bytes of one large input's copies taken in turn: more than a last-level cache holds
+LARGE = 64 << 10  # an input from this size on is rotated: in a model it comes from memory, a small one from the cache
+MOST_COPIES = 24
+FEWEST = 48  # launches between two timestamps: what beginning a pass costs is spread over so many
+PREFIX = "tune."
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel with a value for each of its tunables."""
+
+    kernel: KernelSource
+    tune: Mapping[str, int]
+
+    def __str__(self) -> str:
+        return f"{self.kernel.name} " + " ".join(f"{k}={v}" for k, v in self.tune.items())
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Seconds that one launch takes on the device, among others like it in one pass."""
+
+    candidate: Candidate
+    seconds: float
+
+
+def candidates(kernels: Iterable[KernelSource], features: Iterable[str]) -> list[Candidate]:
+    """Every combination of tunables of every kernel that the device's features allow."""
+    have = set(features)
+    return [
+        Candidate(kernel, dict(zip(kernel.header.tune, values, strict=True)))
+        for kernel in kernels
+        if kernel.features <= have
+        for values in itertools.product(*kernel.header.tune.values())
+    ]
+
+
+def time_candidates(
+    runner: Runner,
+    op: Contract,
+    tried: Sequence[Candidate],
+    dims: Mapping[str, int],
+    scalars: Mapping[str, float],
+    rounds: int = 7,
+) -> list[Timed]:
+    """The candidates that fit `dims`, the fastest first. Scalars on the device (`start`) have the value given.
+
+    By the device's own timestamps, so that the host's encoding counts for nothing: MissingFeature where it has none.
+    Inputs of LARGE bytes and more are rotated through copies, so that they come from memory as a model's weights do.
+    A candidate that does not fit, or that the device refuses, is left out.
+    """
+    made: list[tuple[Candidate, int, str]] = []
+    buffers: set[str] = set()
+    try:
+        for candidate in tried:
+            program = f"{PREFIX}program{len(made)}"
+            try:
+                launched = launch(op, candidate.kernel, dims, scalars, candidate.tune)
+                copies = _make(runner, launched, program, len(made), buffers)
+            except (Unfit, GpuError):
+                continue
+            made.append((candidate, copies, program))
+        commands = tuple(MeasureDeviceTime(program, rounds, max(1, FEWEST // copies)) for _, copies, program in made)
+        values = runner.run(Job(commands), 600).values
+    finally:
+        runner.run(Job((Drop((PREFIX + "*",)),)))
+    timed = [
+        Timed(candidate, statistics.median(one for (one,) in value["seconds"]) / copies)
+        for (candidate, copies, _), value in zip(made, values, strict=True)
+        if value is not None
+    ]
+    return sorted(timed, key=lambda t: t.seconds)
+
+
+def _make(runner: Runner, launched: Launch, program: str, number: int, buffers: set[str]) -> int:
+    """Buffers and a program that launches once for each copy of the large inputs. Returns how many copies."""
+    large = [a for a in launched.arguments if a.role == "tensor" and not a.output and a.size >= LARGE]
+    copies = max(1, min(MOST_COPIES, ROTATED // max((a.size for a in large), default=ROTATED)))
+    names: dict[tuple[str, int], str] = {}
+    commands: list[MakeBuffer | FillBuffer | WriteBuffer | MakePipeline | MakeProgram] = []
+    for a in launched.arguments:
+        for copy in range(copies if a in large else 1):
+            # Buffers are shared between candidates by what they hold, so that the largest stands once for all.
+            name = f"{PREFIX}{a.name}.{a.size}.{copy}" if a.role == "tensor" else f"{PREFIX}{number}.{a.variable}"
+            names[a.variable, copy] = name
+            if name in buffers:
+                continue
+            buffers.add(name)
+            commands.append(MakeBuffer(name, a.size, "uniform" if a.role == "uniform" else "storage"))
+            data = launched.uniforms.get(a.variable) or launched.scalars.get(a.variable)
+            commands.append(WriteBuffer(name, data) if data else FillBuffer(name, 0))
+    pipelines = []
+    for index, one in enumerate(launched.passes):
+        pipelines.append(f"{program}.{index}")
+        commands.append(MakePipeline(pipelines[-1], launched.kernel.code, one.entry, launched.slots(one.entry),
+                                     one.constants, tuple(sorted(launched.kernel.features))))  # fmt: skip
+    dispatches = tuple(
+        Dispatch(
+            pipelines[index],
+            tuple(Bound(a.group, a.binding, names.get((a.variable, copy), names[a.variable, 0]), 0, a.size)
+                  for a in launched.bound(one.entry)),
+            one.workgroups,
+        )
+        for copy in range(copies)
+        for index, one in enumerate(launched.passes)
+    )  # fmt: skip
+    runner.run(Job((*commands, MakeProgram(program, dispatches))))
+    return copies
