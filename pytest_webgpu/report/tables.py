@@ -81,9 +81,9 @@ def generation(results: Results) -> Table:
             _device(found),
             f"{found['model']} {found['dtype']}",
             found["fusions"],
-            f"{found['tokens_per_second']:.1f}",
-            f"{found['first_token_seconds'] * 1e3:.0f}",
-            str(found["dispatches_a_token"]),
+            f"{found['new_tokens'] / found['decode_seconds']:.1f}",
+            f"{found['prefill_seconds'] * 1e3:.0f}",
+            str(found["dispatches_per_token"]),
             found["agreement"],
         )
         for found in results.of("generation")
