@@ -81,7 +81,7 @@ def generation(results: Results) -> Table:
             _device(found),
             f"{found['model']} {found['dtype']}",
             found["fusions"],
-            f"{found['new_tokens'] / found['decode_seconds']:.1f}",
+            f"{(found['new_tokens'] - 1) / found['decode_seconds']:.1f}",
             f"{found['prefill_seconds'] * 1e3:.0f}",
             str(found["dispatches_per_token"]),
             found["agreement"],

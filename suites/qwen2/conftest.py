@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_webgpu.plugin import state_of
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`model` and `dtype`: those of the options; and 0.5B at its true shape as a slow one."""
+    if "model" in metafunc.fixturenames:
+        settings = state_of(metafunc.config).settings
+        models = [*settings["model"]]
+        if not settings.named("model"):
+            models.append(pytest.param("qwen2.5-0.5b", marks=pytest.mark.slow))
+        metafunc.parametrize("model", models, scope="session")
+        metafunc.parametrize("dtype", settings["dtype"], scope="session")

@@ -1,0 +1,62 @@
+"""Qwen2.5 end to end: the right tokens, their speed, and the dispatches that each takes, counted as issued."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import pytest
+
+from pytest_webgpu.gpu.job import Runner
+from pytest_webgpu.performance.replay import replay, replayed_clock
+from pytest_webgpu.plugin import state_of
+from pytest_webgpu.qwen2 import reference
+from .running import Running, require_swapped
+
+
+@pytest.fixture(scope="session")
+def running(webgpu_runner: Runner, model: str, dtype: str, pytestconfig: pytest.Config) -> Any:
+    state = state_of(pytestconfig)
+    one = Running(state, webgpu_runner, model, dtype, ",".join(state.settings["fusions"]))
+    require_swapped(state, one.decode, state.settings["kernel"])
+    yield one
+    one.generator.close()
+
+
+def test_tokens_and_logits(running: Running) -> None:
+    """Against transformers, by the rule of qwen2.reference."""
+    first = running.first
+    running.state.progress(f"qwen2: {running.label}: transformers in float64 and in {running.dtype}")
+    verdict = reference.judge(running.model, running.prompt, first.tokens, first.logits, running.dtype)
+    running.state.record("agreement", label=running.label, ok=verdict.ok, ratio=verdict.ratio, decided=verdict.decided)
+    assert verdict.ok, str(verdict)
+
+
+def test_dispatches_are_those_of_the_plan(running: Running) -> None:
+    planned, issued = running.dispatches(), running.timed[0].counts_per_token
+    assert issued["dispatches"] == planned.total()
+    assert issued["passes"] == issued["submits"] == 1
+    info, key = running.runner.info, f"dispatches a token, fusions {running.fusions}"
+    running.state.counted(info, key, planned.total(), planned, dtype=running.dtype, model=running.model.name)
+
+
+@pytest.mark.benchmark(timer=replayed_clock, group="qwen2")
+def test_tokens_a_second(timed: None, running: Running, benchmark: Any) -> None:
+    """A round is one generation; what is shown is its time a token, without the first."""
+    rounds = running.timed
+    each = [g.decode_seconds / (len(g.tokens) - 1) for g in rounds]
+    assert all(g.tokens == running.first.tokens for g in rounds)
+    prefill = statistics.median(g.prefill_seconds for g in rounds)
+    middle = statistics.median(g.decode_seconds for g in rounds)
+    counts = rounds[0].counts_per_token
+    running.record(
+        "pytest-webgpu", prefill, middle, fusions=running.fusions, notes=running.generator.notes,
+        dispatches_per_token=round(counts["dispatches"]), counts_per_token=counts,
+        encode_seconds=statistics.median(g.encode_seconds for g in rounds),
+    )  # fmt: skip
+    names = {"dtype": running.dtype, "model": running.model.name}
+    info, how = running.runner.info, f"prompt {len(running.prompt)}, fusions {running.fusions}"
+    running.state.measured(info, f"token, {how}", each, min(each), "model", **names)
+    first = [g.prefill_seconds for g in rounds]
+    running.state.measured(info, f"first token, {how}", first, min(first), "model", **names)
+    assert replay(benchmark, each, extra_info={"first_token_seconds": prefill, **names})
