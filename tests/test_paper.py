@@ -51,7 +51,7 @@ def test_ours_stand_in_the_same_columns_and_unlike_things_are_labelled():
     assert "N = 50" in one_pass["remark"]
     (end,) = ours(shown["End to end"])
     assert float(end["tok/s"]) == pytest.approx(55 / 0.11)
-    assert float(end["decode tok/s"]) == pytest.approx(500)
+    assert float(end["decode tok/s"]) == pytest.approx(490)
     assert "KV cache" in end["remark"]
     (fusion,) = ours(shown["Fusion"])
     assert (fusion["dispatches"], fusion["first token ms"]) == ("122", "10.0")
