@@ -21,7 +21,8 @@ def report(timed: None, webgpu_runner: Runner, pytestconfig: pytest.Config) -> D
     measured = measure_dispatch(webgpu_runner, progress=lambda text: state.progress(f"dispatch: {text}"))
     state.record(
         "dispatch", adapter=measured.info.adapter, backend=measured.info.backend, software=measured.info.software,
-        implementation=measured.info.implementation, version=measured.info.version, fence=measured.fence, clock_step=measured.clock_step,
+        implementation=measured.info.implementation, version=measured.info.version,
+        fence=measured.fence, clock_step=measured.clock_step,
         empty_wait=measured.empty_wait.value, read_back=measured.read_back.value,
         rows=[
             {"label": label, "b": f.fit.b.value, "low": f.fit.b.low, "high": f.fit.b.high, "a": f.fit.a.value,

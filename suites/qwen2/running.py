@@ -57,9 +57,7 @@ class Running:
     def generator(self) -> Generator:
         self.state.progress(f"qwen2: {self.label}: plan, weights, pipelines")
         capacity = len(self.prompt) + self.new_tokens
-        return Generator(
-            self.model, self.runner, self.dtype, self.fusions, capacity, library=self.state.kernels
-        )
+        return Generator(self.model, self.runner, self.dtype, self.fusions, capacity, library=self.state.kernels)
 
     @cached_property
     def first(self) -> Generation:

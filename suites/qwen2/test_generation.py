@@ -11,6 +11,7 @@ from pytest_webgpu.gpu.job import Runner
 from pytest_webgpu.performance.replay import replay, replayed_clock
 from pytest_webgpu.plugin import state_of
 from pytest_webgpu.qwen2 import reference
+
 from .running import Running, require_swapped
 
 
