@@ -38,6 +38,18 @@ PART_BYTES = 64 << 20  # a job with more than this in blobs goes in several mess
 Numbered = list[tuple[int, Command]]  # commands with their index in the job
 
 
+class Deadline:
+    """`seconds` from now."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._until = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self._until - time.monotonic())
+
+
 class BrowserRunner:
     """Runs jobs on a browser's page. The browser is started at once and again after each hang, crash or lost device.
 
@@ -56,14 +68,15 @@ class BrowserRunner:
         port: int = 0,
         announce: Callable[[str], None] = print,
     ) -> None:
-        self._name, self._asked, self._without, self._announce = browser, limits, without, announce
+        self.name, self._asked, self._without, self._announce = browser, limits, without, announce
         self._supervises = browser in ("chrome", "firefox")
         self._program = (program or find_browser(browser)) if self._supervises else ""
         self.generation = 0
         self.notes: list[str] = []
         self.process: Supervised | None = None
         self._session: Session | None = None
-        self._named: Named
+        self.named: Named
+        self._port = port
         self._server = Server(port)
         try:
             self._info = self._start()
@@ -79,8 +92,8 @@ class BrowserRunner:
         """Runs the commands in order; the first that fails raises its GpuError. `deadline`: seconds, 60 unless said."""
         if self._session is None:
             self._info = self._start()
-        until = time.monotonic() + (DEADLINE if deadline is None else deadline)
-        named, checked, refused = self._named.copy(), [], None
+        until = Deadline(DEADLINE if deadline is None else deadline)
+        named, checked, refused = self.named.copy(), [], None
         for index, command in enumerate(job.commands):
             try:
                 checked.append((index, named.apply(index, command)))
@@ -93,9 +106,9 @@ class BrowserRunner:
                 self._run_part(part, named, until, result)
         except GpuError as error:
             for index, command in enumerate(job.commands[: error.command or 0]):
-                self._named.apply(index, command)
+                self.named.apply(index, command)
             raise
-        self._named = named
+        self.named = named
         if refused is not None:
             raise refused
         return result
@@ -105,16 +118,22 @@ class BrowserRunner:
         self._end()
         self._server.close()
 
+    @property
+    def port(self) -> int:
+        return self._server.port
+
     def _start(self) -> DeviceInfo:
+        if not self._server.serves:
+            self._server = Server(self._port)
         session = self._server.open(again=self.generation > 0 and not self._supervises)
         if self._supervises:
-            self.process = start_browser(self._name, self._program, self._server.url, session.gone)
-        elif self._name == "safari" and self.generation == 0:
+            self.process = start_browser(self.name, self._program, self._server.url, session.gone)
+        elif self.name == "safari" and self.generation == 0:
             open_safari(self._server.url)
         elif self.generation == 0:
             self._announce(self._server.url)
         self._session = session
-        until = time.monotonic() + (START_DEADLINE if self._supervises else VISIT_DEADLINE)
+        until = Deadline(START_DEADLINE if self._supervises else VISIT_DEADLINE)
         hello = self._receive(until, "The browser's start").data["hello"]
         if "lack" in hello:
             self._end()
@@ -127,10 +146,10 @@ class BrowserRunner:
             self._end()
             raise _error(opened["error"])
         info = device_info(hello, features, {name: opened["limits"][name] for name in limits})
-        self._named = Named(info.implementation, info.features, info.limits)
+        self.named = Named(info.implementation, info.features, info.limits)
         return info
 
-    def _run_part(self, part: Numbered, named: Named, until: float, result: Result) -> None:
+    def _run_part(self, part: Numbered, named: Named, until: Deadline, result: Result) -> None:
         assert self._session is not None
         self._session.send(*encode([command for _, command in part]))
         answer = self._receive(until, "The job")
@@ -157,24 +176,30 @@ class BrowserRunner:
             self._end()
         return error
 
-    def _receive(self, until: float, what: str) -> Message:
+    def _receive(self, until: Deadline, what: str) -> Message:
         """The page's next message. Whatever else happens ends the session."""
         assert self._session is not None
         try:
             while True:
                 try:
-                    answer = self._session.inbox.get(timeout=max(0.0, min(1.0, until - time.monotonic())))
+                    answer = self._session.inbox.get(timeout=min(1.0, until.left))
                     break
                 except queue.Empty:
-                    if time.monotonic() >= until:
-                        message = f"{what} did not end in its time: the browser was ended."
-                        raise DeadlineExceeded(message) from None
+                    if not until.left:
+                        message = f"{what} did not end in {until.seconds:g} s: the browser was killed."
+                        raise DeadlineExceeded(message, seconds=until.seconds) from None
             if isinstance(answer, Message):
                 return answer
-            raise RunnerDied(f"{what} lost its browser: {answer.reason}", reason=answer.reason)
         except BaseException:  # an interrupt too: an answer may be on its way to the wrong question
             self._end()
             raise
+        process = self.process
+        self._end()
+        reason, log = answer.reason, ""
+        if process is not None:
+            log = process.log
+            reason += "" if process.status is None else f"; the browser ended with status {process.status}"
+        raise RunnerDied(f"{what} lost its browser: {reason}.", reason=reason, log=log)
 
     def _end(self) -> None:
         self.generation += 1

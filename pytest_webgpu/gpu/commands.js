@@ -97,7 +97,7 @@ export const COMMANDS = {
     for (let i = 0; i < times; i++) {
       const after = collect ? (encoder) => encoder.copyBufferToBuffer(
         this.buffer(collect.buffer), collect.offset, place.buffer, place.offset + i * collect.size, collect.size) : undefined;
-      await this.issue(steps, mode, { after });
+      await this.issue(steps, mode, { after, lean: true });
       if (i % IN_FLIGHT !== IN_FLIGHT - 1) continue;
       const began = performance.now();
       marks.push(this.plainWait());

@@ -21,7 +21,9 @@ from pytest_webgpu.gpu.job import (
     MakeProgram,
     Measure,
     MeasureCreation,
+    MeasureDeviceTime,
     MeasurePhases,
+    MissingFeature,
     ReadBuffer,
     RunProgram,
     Slot,
@@ -82,6 +84,10 @@ class Named:
                     self._program(variant.program)
             case MeasurePhases() | MeasureCreation():
                 self._program(command.program)
+            case MeasureDeviceTime():
+                self._program(command.program)
+                if "timestamp-query" not in self._features:
+                    raise MissingFeature("Device time needs the feature 'timestamp-query'.", feature="timestamp-query")
             case Drop():
                 self._drop(command)
         return command

@@ -3,6 +3,7 @@ import { Runtime } from "./runtime.js";
 import { numbers, pack, unpack } from "./wire.js";
 
 const id = crypto.randomUUID();
+const end = new AbortController();
 const say = (text) => (document.getElementById("state").textContent = text);
 
 function missing() {
@@ -42,7 +43,7 @@ function refusal(error) {
 
 async function stayAlive() {
   // The request's end tells the server of this page's end; its text tells a page whose device hangs to start afresh.
-  const reader = (await fetch(`alive?page=${id}`)).body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = (await fetch(`alive?page=${id}`, { signal: end.signal })).body.pipeThrough(new TextDecoderStream()).getReader();
   for (let read; !(read = await reader.read()).done; ) if (read.value.includes("reload")) location.reload();
 }
 
@@ -76,4 +77,4 @@ async function serve() {
   }
 }
 
-serve().then((text) => text && say(text), (error) => say(`The run's server is gone: ${error.message}`));
+serve().then((text) => text && say(text), (error) => say(`The run's server is gone: ${error.message}`)).finally(() => end.abort());

@@ -34,13 +34,10 @@ export class Runtime {
     for (const name in adapter.limits) if (kebab(name) in limits) requiredLimits[name] = limits[kebab(name)];
     const runtime = new Runtime(await adapter.requestDevice({ requiredLimits, requiredFeatures: features }));
     runtime.clockStep = clockStep();
-    const waits = [];
-    for (let i = 0; i < 3; i++) {
-      const start = performance.now();
-      await runtime.plainWait();
-      waits.push((performance.now() - start) / 1e3);
-    }
-    runtime.polls = waits.sort((a, b) => a - b)[1] > POLLED_WAIT;
+    await runtime.plainWait(); // which ends anywhere between two ticks of a timer, if there is one
+    const start = performance.now();
+    await runtime.plainWait();
+    runtime.polls = (performance.now() - start) / 1e3 > POLLED_WAIT;
     return runtime;
   }
 
@@ -230,16 +227,17 @@ export class Runtime {
     return groups.map((descriptor) => this.device.createBindGroup(descriptor));
   }
 
-  encode(encoder, steps, { fresh = false, zero = false } = {}) {
-    // One compute pass with all of the steps: the loop whose time a dispatch's cost is made of.
-    const pass = encoder.beginComputePass();
+  encode(encoder, steps, { fresh = false, zero = false, lean = false, timestampWrites } = {}) {
+    // One compute pass with all of the steps: the loop whose time a dispatch's cost is made of. `lean` leaves out
+    // what the pass has set already.
+    const pass = encoder.beginComputePass({ timestampWrites });
     let last = null;
     for (const step of steps) {
       const groups = fresh ? this.bind(step.groups) : step.bound;
       if (last?.pipeline !== step.pipeline) pass.setPipeline(step.pipeline);
       for (let i = 0; i < groups.length; i++) if (last?.bound[i] !== groups[i]) pass.setBindGroup(i, groups[i]);
       pass.dispatchWorkgroups(zero ? 0 : step.x, step.y, step.z);
-      last = fresh ? null : step;
+      if (lean) last = step;
     }
     pass.end();
     this.count("passes");

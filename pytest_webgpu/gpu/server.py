@@ -10,6 +10,7 @@ import contextlib
 import http.server
 import queue
 import secrets
+import socket
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -98,11 +99,21 @@ class Server:
         if former is not None:
             former.send({"end": True})
 
+    @property
+    def serves(self) -> bool:
+        return self._thread.is_alive()
+
     def close(self) -> None:
         self.end()
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
+
+    def cut(self) -> None:
+        """Breaks every connection, whatever it is in the middle of."""
+        for connection in list(self._http.connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Http(http.server.ThreadingHTTPServer):
@@ -110,6 +121,18 @@ class _Http(http.server.ThreadingHTTPServer):
     block_on_close = False
     allow_reuse_address = False  # on Windows it would let another server take the port
     owner: Server
+
+    def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
+        self.connections: set[socket.socket] = set()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.connections.discard(request)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that broke is told through the session, not printed."""

@@ -32,12 +32,12 @@ PREFIX = "pytest-webgpu-"
 def end_tree(pid: int, mark: str, patience: float = 5.0) -> list[int]:
     """Kills `pid`, its descendants, its process group and all that carry `mark`. Returns what would not go."""
     until = time.monotonic() + patience
-    while (alive := _alive(pid, mark)) and time.monotonic() < until:
-        for process in alive:
+    while (there := alive(pid, mark)) and time.monotonic() < until:
+        for process in there:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        psutil.wait_procs(alive, timeout=0.2)
-    return [process.pid for process in alive]
+        psutil.wait_procs(there, timeout=0.2)
+    return [process.pid for process in there]
 
 
 def remove_folder(folder: str, patience: float = 5.0) -> None:
@@ -50,7 +50,8 @@ def remove_folder(folder: str, patience: float = 5.0) -> None:
         time.sleep(0.02)
 
 
-def _alive(pid: int, mark: str) -> list[psutil.Process]:
+def alive(pid: int, mark: str) -> list[psutil.Process]:
+    """The tree of `pid`: its descendants, its process group (Chrome's pages lose the mark), and what is marked."""
     me = os.getpid()
     found: dict[int, psutil.Process] = {}
     with contextlib.suppress(psutil.Error):
@@ -68,7 +69,10 @@ def _alive(pid: int, mark: str) -> list[psutil.Process]:
 
 
 class Supervised:
-    """A program under a supervisor. `ended` is called once, from another thread, with the reason, if it ends itself."""
+    """A program under a supervisor. `ended` is called from another thread, with the reason, if it ends by itself.
+
+    `status` is then its exit status, and `log` the end of what it printed.
+    """
 
     def __init__(
         self, command: Sequence[str], ended: Callable[[str], None],
@@ -76,6 +80,8 @@ class Supervised:
     ) -> None:  # fmt: skip
         self.pid: int | None = None
         self.folder: str | None = None
+        self.status: int | None = None
+        self.log = ""
         self._ended = ended
         self._stopping = False
         windows_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
@@ -107,21 +113,19 @@ class Supervised:
 
     def _listen(self) -> None:
         assert self.supervisor.stdout is not None
-        told = None
+        told = False
         with self.supervisor.stdout as lines:
             for line in lines:
                 message = json.loads(line)
                 if "pid" in message:
                     self.pid, self.folder = message["pid"], message["folder"]
                 else:
-                    told = message
-        if told is None and self.pid is not None and self.folder is not None:  # the supervisor itself was killed
+                    told, self.status, self.log = True, message["exit"], message["log"]
+        if not told and self.pid is not None and self.folder is not None:  # the supervisor itself was killed
             end_tree(self.pid, Path(self.folder).name)
             remove_folder(self.folder)
         if not self._stopping:
-            status = told and told["exit"]
-            log = f"\n{told['log']}" if told and told["log"].strip() else ""
-            self._ended(f"it ended with status {status}{log}" if told else "its supervisor was killed, and it with it")
+            self._ended("it ended" if told else "its supervisor was killed, and it with it")
 
 
 def _supervise(order: dict[str, Any]) -> None:

@@ -1,8 +1,12 @@
 // The commands of job.py that time something: the loops run here, where the API is called.
+import { JobError } from "./wire.js";
 
 const CLOCK_STEPS = 100; // a sample lasts at least so many steps of the clock
 const STEADY = 0.05; // three rounds within this of each other end the warm-up
+const ROUNDS_WANTED = 5; // the largest N are left out until so many rounds fit in a variant's budget
+const FEWEST_COUNTS = 3; // a line with an offset needs that many
 const PHASE_BATCH = 64; // calls of one phase between two readings of the clock, which is coarse in a browser
+const MOST_STAMPED = 2048; // a query set holds 4,096 timestamps, two a dispatch
 const PLAIN_ROUNDS = 3; // of the waits that are not polled, which take 100 ms each
 
 const now = () => performance.now() / 1e3;
@@ -44,69 +48,82 @@ function shuffled(items, random) {
   return items;
 }
 
-function cycled(steps, count) {
-  return Array.from({ length: count }, (_, i) => steps[i % steps.length]);
+function prepared(runtime, variant, index) {
+  // A variant as it is being timed: seconds expected of a sample and its repeats, by N.
+  const { steps } = runtime.find("programs", variant.program);
+  if (!steps.length) throw new JobError("GPUValidationError", `Program ${variant.program} has no dispatch to time`);
+  const lists = new Map(variant.counts.map((n) => [n, Array.from({ length: n }, (_, i) => steps[i % steps.length])]));
+  const how = { fresh: variant.fresh_bind_groups, zero: variant.zero_workgroups };
+  return { ...variant, index, lists, how, expected: new Map(), repeats: new Map(), spent: 0, cut: false };
 }
 
-function timedVariants(runtime, variants) {
-  return variants.map((variant, index) => {
-    const { steps } = runtime.find("programs", variant.program);
-    const lists = new Map(variant.counts.map((n) => [n, cycled(steps, n)]));
-    const how = { fresh: variant.fresh_bind_groups, zero: variant.zero_workgroups };
-    return { ...variant, index, lists, how, spent: 0 };
+function time(runtime, variant, n, repeats = 1, wait = () => runtime.wait()) {
+  // Seconds of so many times N dispatches and the wait for them.
+  return timed(async () => {
+    for (let i = 0; i < repeats; i++) {
+      await runtime.issue(variant.lists.get(n), variant.mode, { ...variant.how, wait });
+      if (variant.mode !== "wait-each") await wait();
+    }
   });
 }
 
-async function sample(runtime, variant, n, least, wait) {
-  // [repeats, seconds] of N dispatches and the wait for them, repeated until that lasts
-  const steps = variant.lists.get(n);
-  const start = now();
-  let repeats = 0;
-  let seconds = 0;
-  do {
-    await runtime.issue(steps, variant.mode, { ...variant.how, wait });
-    if (variant.mode !== "wait-each") await wait();
-    repeats++;
-    seconds = now() - start;
-  } while (seconds < least);
-  return [repeats, seconds];
-}
-
-async function warmUp(runtime, variants, limit, wait) {
+async function warmUp(runtime, variants, limit) {
+  // Rounds of every variant at its middle N until three in a row agree, the first not counted: it compiles.
   const start = now();
   const rounds = [];
   while (now() - start < limit) {
-    const began = now();
-    for (const variant of variants) await sample(runtime, variant, Math.min(...variant.counts), 0, wait);
-    rounds.push(now() - began);
-    const last = rounds.slice(-3);
-    if (last.length === 3 && Math.max(...last) <= Math.min(...last) * (1 + STEADY)) break;
+    let total = 0;
+    for (const variant of variants) {
+      const n = ascending(variant.counts)[rounds.length ? variant.counts.length >> 1 : 0];
+      total += await time(runtime, variant, n);
+      if (now() - start >= limit) return now() - start;
+    }
+    rounds.push(total);
+    const last = rounds.slice(1).slice(-3);
+    if (last.length === 3 && Math.max(...last) <= (1 + STEADY) * Math.min(...last)) break;
   }
   return now() - start;
 }
 
+async function calibrate(runtime, variant, least) {
+  // One call at each N, smallest first, while some rounds of them fit in the budget.
+  const affordable = variant.budget_seconds / Math.min(ROUNDS_WANTED, Math.max(1, variant.rounds));
+  let each = 0;
+  for (const n of ascending(variant.counts)) {
+    const guess = Math.max(each * n, least);
+    if (variant.expected.size >= FEWEST_COUNTS && roundSeconds(variant) + guess > affordable) break;
+    const seconds = Math.max(await time(runtime, variant, n), runtime.clockStep);
+    variant.spent += seconds;
+    variant.repeats.set(n, Math.max(1, Math.ceil(least / seconds)));
+    variant.expected.set(n, seconds * variant.repeats.get(n));
+    each = seconds / n;
+  }
+}
+
+const ascending = (values) => [...values].sort((a, b) => a - b);
+const roundSeconds = ({ expected }) => [...expected.values()].reduce((a, b) => a + b, 0);
+
 async function measure({ variants, seed, min_sample_seconds, warm_up_seconds }) {
+  // Every variant at every N, interleaved in random order within each round. The same procedure as in measure.py.
   this.flush();
   const random = randomOf(seed);
   const least = Math.max(min_sample_seconds, CLOCK_STEPS * this.clockStep);
-  const all = timedVariants(this, variants);
-  const wait = () => this.wait();
-  const warmed = await warmUp(this, all, warm_up_seconds, wait);
+  const all = variants.map((variant, index) => prepared(this, variant, index));
+  const warmed = await warmUp(this, all, warm_up_seconds);
+  for (const variant of all) await calibrate(this, variant, least);
   const samples = [];
-  const cut = new Set();
-  for (let round = 0; round < Math.max(...all.map(({ rounds }) => rounds)); round++) {
-    const turns = all.filter(({ rounds }) => round < rounds).flatMap((v) => v.counts.map((n) => [v, n]));
-    for (const [variant, n] of shuffled(turns, random)) {
-      if (variant.spent > variant.budget_seconds) {
-        cut.add(variant.label);
-        continue;
-      }
-      const [repeats, seconds] = await sample(this, variant, n, least, wait);
+  for (let round = 0; round < Math.max(0, ...all.map(({ rounds }) => rounds)); round++) {
+    for (const v of all) v.cut ||= round < v.rounds && v.spent + roundSeconds(v) > v.budget_seconds;
+    const running = all.filter((v) => !v.cut && round < v.rounds);
+    for (const [variant, n] of shuffled(running.flatMap((v) => [...v.expected.keys()].map((n) => [v, n])), random)) {
+      const repeats = variant.repeats.get(n);
+      const seconds = await time(this, variant, n, repeats);
       variant.spent += seconds;
       samples.push([variant.index, round, n, repeats, seconds]);
     }
   }
-  const value = { samples, cut: [...cut], warm_up_seconds: warmed, clock_step_seconds: this.clockStep, fence: this.fence };
+  const cut = all.filter((v) => v.cut || v.expected.size < v.counts.length).map(({ label }) => label);
+  const value = { samples, cut, warm_up_seconds: warmed };
   return this.polls ? { ...value, plain_samples: await plainSamples(this, all) } : value;
 }
 
@@ -115,10 +132,10 @@ async function plainSamples(runtime, variants) {
   const samples = [];
   for (let round = 0; round < PLAIN_ROUNDS; round++) {
     for (const variant of variants.filter(({ mode }) => mode !== "wait-each")) {
-      const counts = [...new Set([Math.min(...variant.counts), 100, Math.max(...variant.counts)])];
-      for (const n of counts.filter((n) => variant.lists.has(n))) {
-        const [repeats, seconds] = await sample(runtime, variant, n, 0, () => runtime.plainWait());
-        samples.push([variant.index, round, n, repeats, seconds]);
+      const counts = new Set([Math.min(...variant.counts), 100, Math.max(...variant.counts)]);
+      for (const n of [...counts].filter((n) => variant.expected.has(n))) {
+        const seconds = await time(runtime, variant, n, 1, () => runtime.plainWait());
+        samples.push([variant.index, round, n, 1, seconds]);
       }
     }
   }
@@ -144,6 +161,42 @@ async function measureWaits({ rounds }) {
   return this.polls ? { ...value, plain_empty_wait_seconds: plain } : value;
 }
 
+async function measureDeviceTime({ program, rounds, repeats }) {
+  // Each dispatch, or the program `repeats` times, in a pass whose beginning and end the device stamps.
+  this.flush();
+  const { device } = this;
+  const { steps } = this.find("programs", program);
+  if (!steps.length || steps.length > MOST_STAMPED) {
+    throw new JobError("GPUValidationError", `Program ${program} has ${steps.length} dispatches: 1 to ${MOST_STAMPED} fit`);
+  }
+  const passes = repeats === null ? steps.map((step) => [step]) : [Array.from({ length: repeats }, () => steps).flat()];
+  const count = 2 * passes.length;
+  const querySet = device.createQuerySet({ type: "timestamp", count });
+  const stamps = device.createBuffer({ size: 8 * count, usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC });
+  const target = device.createBuffer({ size: 8 * count, usage: GPUBufferUsage.COPY_DST | GPUBufferUsage.MAP_READ });
+  const found = [];
+  for (let round = 0; round <= rounds; round++) { // the first compiles
+    const encoder = device.createCommandEncoder();
+    passes.forEach((held, i) => this.encode(encoder, held, {
+      timestampWrites: { querySet, beginningOfPassWriteIndex: 2 * i, endOfPassWriteIndex: 2 * i + 1 },
+    }));
+    encoder.resolveQuerySet(querySet, 0, count, stamps, 0);
+    this.submit(encoder);
+    found.push([...new BigUint64Array(await read(this, stamps, target))]);
+  }
+  for (const thing of [querySet, stamps, target]) thing.destroy();
+  const apart = found.flatMap((ticks) => ticks.map((tick) => tick - ticks[0]));
+  const quantum = apart.map((step) => (step < 0n ? -step : step)).reduce(greatestCommonDivisor, 0n);
+  const seconds = found.slice(1).map((ticks) => passes.map((_, i) => (
+    Number(ticks[2 * i + 1] - ticks[2 * i]) / 1e9 / (repeats ?? 1))));
+  return { seconds, quantum_seconds: Number(quantum) / 1e9 };
+}
+
+function greatestCommonDivisor(a, b) {
+  while (b) [a, b] = [b, a % b];
+  return a;
+}
+
 async function read(runtime, source, target) {
   const encoder = runtime.device.createCommandEncoder();
   encoder.copyBufferToBuffer(source, 0, target, 0, target.size);
@@ -160,7 +213,9 @@ async function measurePhases({ program, rounds }) {
   // A phase is timed over a batch of its calls, since one call is shorter than the clock's step.
   this.flush();
   const { device, queue } = this;
-  const { pipeline, bound, x, y, z } = this.find("programs", program).steps[0];
+  const steps = this.find("programs", program).steps.slice(0, 1);
+  if (!steps.length) throw new JobError("GPUValidationError", `Program ${program} has no dispatch to time`);
+  const [{ pipeline, bound, x, y, z }] = steps;
   const phases = {};
   const note = (name, seconds) => (phases[name] ??= []).push(seconds);
   const phase = (name, calls) => {
@@ -182,10 +237,9 @@ async function measurePhases({ program, rounds }) {
     await this.wait();
     for (const name of ["passes", "dispatches", "submits"]) this.count(name, PHASE_BATCH);
   }
-  const step = this.find("programs", program).steps.slice(0, 1);
   for (let round = 0; round < Math.min(rounds, 50); round++) {
     const start = now();
-    await this.issue(step, "one-pass");
+    await this.issue(steps, "one-pass");
     const issued = now();
     await this.wait();
     note("wait", now() - issued);
@@ -197,7 +251,8 @@ async function measurePhases({ program, rounds }) {
 async function measureCreation({ program, rounds, pipelines, buffer_size }) {
   this.flush();
   const { device } = this;
-  const { groups, made } = this.find("programs", program).steps[0];
+  const { groups, made } = this.find("programs", program).steps[0] ?? {};
+  if (!groups?.length) throw new JobError("GPUValidationError", `Program ${program} has no bind group to time`);
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
   const seconds = { buffer: [], "bind-group": [], pipeline: [] };
   for (let round = 0; round < rounds; round++) {
@@ -230,20 +285,23 @@ async function measureTransfers({ sizes, rounds, budget_seconds }) {
     const buffer = this.device.createBuffer({ size, usage });
     const target = this.device.createBuffer({ size, usage: GPUBufferUsage.COPY_DST | GPUBufferUsage.MAP_READ });
     const data = new Uint8Array(size).fill(1);
-    const [written, readBack] = [[], []];
-    const start = now();
-    for (let round = 0; round < rounds && (round < 2 || now() - start < budget_seconds); round++) {
-      written.push(await timed(() => {
-        this.queue.writeBuffer(buffer, 0, data);
-        return this.wait();
-      }));
-      readBack.push(await timed(() => read(this, buffer, target)));
+    const within = async (work) => {
+      await work();
+      const seconds = [];
+      const start = now();
+      while (seconds.length < 2 || (seconds.length < rounds && now() - start < budget_seconds / 2)) {
+        seconds.push(await timed(work));
+      }
+      return seconds;
+    };
+    writes.push(await within(() => {
+      this.queue.writeBuffer(buffer, 0, data);
       this.count("bytes_written", size);
-    }
+      return this.wait();
+    }));
+    reads.push(await within(() => read(this, buffer, target)));
     buffer.destroy();
     target.destroy();
-    writes.push(written);
-    reads.push(readBack);
   }
   return { write_seconds: writes, read_seconds: reads };
 }
@@ -254,4 +312,5 @@ export const TIMINGS = {
   "measure-phases": measurePhases,
   "measure-creation": measureCreation,
   "measure-transfers": measureTransfers,
+  "measure-device-time": measureDeviceTime,
 };

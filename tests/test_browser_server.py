@@ -1,0 +1,94 @@
+"""The server that a page talks to: it answers its own token and its first page, and says when either is gone."""
+
+import http.client
+import socket
+
+import pytest
+
+from pytest_webgpu.gpu.server import Gone, Message, Server
+from pytest_webgpu.gpu.wire import pack, unpack
+
+
+@pytest.fixture
+def server():
+    made = Server()
+    yield made
+    made.close()
+
+
+def ask(server, method, path, body=None, page="first"):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.request(method, path, body, {"X-Page": page})
+    answer = connection.getresponse()
+    read = answer.read()
+    connection.close()
+    return answer, read
+
+
+def test_the_page_and_its_scripts_isolate_it(server):
+    token = server.open().token
+    for name, kind in (("", "text/html"), ("page.js", "text/javascript"), ("timing.js", "text/javascript")):
+        answer, body = ask(server, "GET", f"/{token}/{name}")
+        assert (answer.status, answer.headers["Content-Type"]) == (200, kind)
+        assert answer.headers["Cross-Origin-Opener-Policy"] == "same-origin"
+        assert answer.headers["Cross-Origin-Embedder-Policy"] == "require-corp"
+        assert body
+    assert server.url == f"http://127.0.0.1:{server.port}/{token}/"
+
+
+@pytest.mark.parametrize("path", ["/", "/{half}/", "/{former}/", "/{token}", "/x/exchange", "/%00/"])
+def test_a_stranger_is_told_nothing(server, path):
+    former = server.open().token
+    token = server.open().token
+    path = path.format(token=token, half=token[:20], former=former)
+    for method in ("GET", "POST"):
+        answer, body = ask(server, method, path, b"x" * 100 if method == "POST" else None)
+        assert (answer.status, body) == (403, b"")
+    assert server.session.inbox.empty()
+
+
+def test_other_files_and_other_pages_are_refused(server):
+    session = server.open()
+    session.send({"first": 1})
+    assert ask(server, "GET", f"/{session.token}/../server.py")[0].status == 404
+    assert ask(server, "POST", f"/{session.token}/exchange")[0].status == 200
+    assert ask(server, "POST", f"/{session.token}/exchange", page="second")[0].status == 409
+    assert ask(server, "GET", f"/{session.token}/alive?page=second")[0].status == 409
+
+
+def test_messages_go_both_ways(server):
+    session = server.open()
+    session.send({"commands": []}, [b"1234", memoryview(b"56")])
+    _, body = ask(server, "POST", f"/{session.token}/exchange", b"".join(pack({"hello": {}}, [b"abc"])))
+    data, blobs = unpack(body)
+    assert (data, [bytes(b) for b in blobs]) == ({"commands": []}, [b"1234", b"56"])
+    message = session.inbox.get(timeout=5)
+    assert isinstance(message, Message)
+    assert (message.data, [bytes(b) for b in message.blobs]) == ({"hello": {}}, [b"abc"])
+
+
+def test_two_servers_do_not_meet(server):
+    other = Server()
+    other.open()
+    assert ask(other, "GET", f"/{server.open().token}/")[0].status == 403
+    other.close()
+
+
+@pytest.mark.parametrize("body", [b"\xff\xff\xff\x7f", b"\0\0\0\0", b"\2\0\0\0{}"])
+def test_what_is_no_message_is_told(server, body):
+    session = server.open()
+    with pytest.raises((http.client.HTTPException, ConnectionError)):
+        ask(server, "POST", f"/{session.token}/exchange", body)
+    assert "no message" in session.inbox.get(timeout=5).reason
+
+
+def test_a_cut_result_and_a_closed_page_are_told(server):
+    session = server.open()
+    with socket.create_connection(("127.0.0.1", server.port)) as alive:
+        alive.sendall(f"GET /{session.token}/alive?page=first HTTP/1.1\r\n\r\n".encode())
+        assert b"200" in alive.recv(100)
+        with socket.create_connection(("127.0.0.1", server.port)) as posting:
+            head = f"POST /{session.token}/exchange HTTP/1.1\r\nX-Page: first\r\nContent-Length: 1000\r\n\r\n"
+            posting.sendall(head.encode() + bytes(10))
+        assert session.inbox.get(timeout=5) == Gone("the transfer of the result was cut after 10 of 1000 bytes")
+    assert "the page was closed" in session.inbox.get(timeout=5).reason
