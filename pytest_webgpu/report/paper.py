@@ -17,6 +17,7 @@ from pytest_webgpu.report.tables import Table
 
 Finding = Mapping[str, Any]
 PUBLISHED = "published/arxiv-2604.02344.json"
+SHORT = "arXiv 2604.02344"
 PHASES = {"encoder_create": "encoder", "pass_begin": "pass-begin", "set_pipeline": "set-pipeline",
           "set_bind_group": "set-bind-group", "dispatch": "dispatch", "pass_end": "pass-end",
           "encoder_finish": "finish", "submit": "submit"}  # fmt: skip
@@ -94,6 +95,7 @@ def _fusion(paper: Mapping[str, Any], ours: Sequence[Finding]) -> Table:
         (OURS, f"{f['model']} {f['dtype']}, {_place(f)}", f["fusions"], str(f["dispatches_per_token"]),
          f"{_together(f):.1f}", f"{1e3 * f['prefill_seconds']:.1f}", _remark(f))
         for f in ours
+        if "fusions" in f
     ]  # fmt: skip
     note = theirs["operations"]["note"] + "; ours are dispatches as issued"
     return Table("Fusion", ("whose", "what", "fusions", "dispatches", "tok/s", "first token ms", "remark"), rows, note)
@@ -107,7 +109,8 @@ def _end_to_end(paper: Mapping[str, Any], ours: Sequence[Finding]) -> Table:
         first = f"{row['ttft_ms']:g}" if "ttft_ms" in row else ""
         rows.append((PAPER, what, _place(row), f"{row['tok_s']:g}", "", first, cache))
     for f in ours:
-        what = f"{f.get('system', 'pytest-webgpu')}, {f['model']} {f['dtype']}, fusions {f['fusions']}"
+        fusions = f", fusions {f['fusions']}" if "fusions" in f else ""  # transformers, beside ours, has none
+        what = f"{f.get('system', 'pytest-webgpu')}, {f['model']} {f['dtype']}{fusions}"
         decode = f"{(f['new_tokens'] - 1) / f['decode_seconds']:.1f}" if f["decode_seconds"] else ""
         rows.append(
             (OURS, what, _place(f), f"{_together(f):.1f}", decode, f"{1e3 * f['prefill_seconds']:.1f}", _remark(f))

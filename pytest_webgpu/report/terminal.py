@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from pytest_webgpu.report import tables
+from pytest_webgpu.report import paper, tables
 from pytest_webgpu.report.results import Results
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def summary(results: Results, width: int) -> list[str]:
         lines += _columns((f"{op} {share}{'' if _all(n) else ' WRONG'}" for op, n, _, share in checked.rows), width)
     for found in results.of("dispatch"):
         lines += _dispatch(found)
-    for _, model, fusions, speed, first, count, agreement in tables.generation(results).rows:
-        lines.append(f"{model}: {speed} tokens/s, first token {first} ms, {count} dispatches a token "
-                     f"(fusions: {fusions}), {agreement}")  # fmt: skip
+    for system, on, model, speed, first, count, right in tables.generation(results).rows:
+        told = f", {count} dispatches a token, tokens {right or 'not checked'}" if count else f", on {on}"
+        lines.append(f"{model}: {speed} tokens/s, first token {first} ms{told} ({system})")
     lines += [f"skipped: {n} because {reason}" for reason, n in results.reasons.most_common(5)]
     return lines + results.notes
 
@@ -79,7 +79,14 @@ def _dispatch(found: dict[str, Any]) -> list[str]:
         + (f"; the API's own share {api['b'] * 1e6:.1f}" if api else ""),
         f"  one dispatch and its wait, the figure people quote: {base['naive'] * 1e6:.0f} us, "
         f"{base['naive_ratio']:.0f} times the cost of a dispatch",
+        f"  published ({paper.SHORT}, {found['implementation']}, total/100, a submit each): {_published(found)}",
     ]
+
+
+def _published(found: dict[str, Any]) -> str:
+    rows = paper.published()["dispatch_us"]["rows"]
+    same = [r for r in rows if r["implementation"] == found["implementation"] and "artefact" not in r]
+    return ", ".join(f"{row['sequential']:g} us on {row['adapter']}" for row in same) or "none"
 
 
 def _all(counts: str) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from pytest_webgpu.plugin import state_of
 
@@ -14,3 +15,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             models.append(pytest.param("qwen2.5-0.5b", marks=pytest.mark.slow))
         metafunc.parametrize("model", models, scope="session")
         metafunc.parametrize("dtype", settings["dtype"], scope="session")
+    if "peer" in metafunc.fixturenames:
+        peers = [("cpu", "eager")]
+        if torch.cuda.is_available():
+            peers += [("cuda", "eager"), ("cuda", "compiled")]
+        metafunc.parametrize("peer", peers, ids="-".join)

@@ -82,14 +82,11 @@ class Running:
             counted[step.op] += len(step.passes)
         return counted
 
-    def record(self, system: str, prefill: float, decode: float, **more: Any) -> None:
+    def record(self, system: str, prefill: float, decode: float, new_tokens: int, **more: Any) -> None:
         """A row of the summary: seconds to the first token, and seconds of the others together."""
-        info = self.runner.info
         self.state.record(
             "generation", system=system, model=self.model.name, dtype=self.dtype, prompt_tokens=len(self.prompt),
-            new_tokens=self.new_tokens, prefill_seconds=prefill, decode_seconds=decode, adapter=info.adapter,
-            backend=info.backend, implementation=info.implementation, version=info.version, software=info.software,
-            **more,
+            new_tokens=new_tokens, prefill_seconds=prefill, decode_seconds=decode, **more,
         )  # fmt: skip
 
 

@@ -11,8 +11,9 @@ from pytest_webgpu.gpu.job import Runner
 from pytest_webgpu.performance.replay import replay, replayed_clock
 from pytest_webgpu.plugin import state_of
 from pytest_webgpu.qwen2 import reference
+from pytest_webgpu.qwen2.peer import measure
 
-from .running import Running, require_swapped
+from .running import ROUNDS, Running, require_swapped
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +30,8 @@ def test_tokens_and_logits(running: Running) -> None:
     first = running.first
     running.state.progress(f"qwen2: {running.label}: transformers in float64 and in {running.dtype}")
     verdict = reference.judge(running.model, running.prompt, first.tokens, first.logits, running.dtype)
-    running.state.record("agreement", label=running.label, ok=verdict.ok, ratio=verdict.ratio, decided=verdict.decided)
+    named = {"model": running.model.name, "dtype": running.dtype, "fusions": running.fusions}
+    running.state.record("agreement", **named, ok=verdict.ok, ratio=verdict.ratio, decided=verdict.decided)
     assert verdict.ok, str(verdict)
 
 
@@ -50,14 +52,28 @@ def test_tokens_a_second(timed: None, running: Running, benchmark: Any) -> None:
     prefill = statistics.median(g.prefill_seconds for g in rounds)
     middle = statistics.median(g.decode_seconds for g in rounds)
     counts = rounds[0].counts_per_token
+    device = running.runner.info
     running.record(
-        "pytest-webgpu", prefill, middle, fusions=running.fusions, notes=running.generator.notes,
+        "pytest-webgpu", prefill, middle, running.new_tokens, fusions=running.fusions, notes=running.generator.notes,
         dispatches_per_token=round(counts["dispatches"]), counts_per_token=counts,
-        encode_seconds=statistics.median(g.encode_seconds for g in rounds),
+        encode_seconds=statistics.median(g.encode_seconds for g in rounds), adapter=device.adapter,
+        backend=device.backend, implementation=device.implementation, version=device.version, software=device.software,
     )  # fmt: skip
     names = {"dtype": running.dtype, "model": running.model.name}
-    info, how = running.runner.info, f"prompt {len(running.prompt)}, fusions {running.fusions}"
+    info, how = device, f"prompt {len(running.prompt)}, fusions {running.fusions}"
     running.state.measured(info, f"token, {how}", each, min(each), "model", **names)
     first = [g.prefill_seconds for g in rounds]
     running.state.measured(info, f"first token, {how}", first, min(first), "model", **names)
     assert replay(benchmark, each, extra_info={"first_token_seconds": prefill, **names})
+
+
+def test_transformers_beside(timed: None, running: Running, peer: tuple[str, str]) -> None:
+    """The same model, dtype and cache by transformers, on the same machine."""
+    device, method = peer
+    running.state.progress(f"qwen2: {running.label}: transformers on {device}, {method}")
+    large_on_cpu = device == "cpu" and running.name != "tiny"
+    new_tokens = min(running.new_tokens, 16) if large_on_cpu else running.new_tokens
+    model = reference.transformers_model(running.model, running.dtype, device, running.dtype)
+    speed = measure(model, running.prompt, new_tokens, method, rounds=1 if large_on_cpu else ROUNDS)
+    prefill, decode = speed.first_token_ms / 1e3, speed.token_ms / 1e3 * (new_tokens - 1)
+    running.record(f"transformers, {method}", prefill, decode, new_tokens, adapter=speed.device)
