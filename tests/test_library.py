@@ -39,10 +39,19 @@ def test_swaps_come_first(folder: Path) -> None:
     assert [k.name for k in Library(folder).for_op("linear")] == ["linear.gemv", "linear.tiled"]
 
 
+def test_a_side_file_says_the_op(folder: Path) -> None:
+    (folder / "theirs.wgsl").write_text(kernel("add"))
+    (folder / "theirs.toml").write_text('op = "softmax"\nworkgroups = ["rows"]\n')
+    assert [k.name for k in Library(folder).for_op("softmax")] == ["theirs"]
+    assert "theirs" not in [k.name for k in Library(folder).for_op("add")]
+
+
 def test_a_broken_file_is_named(folder: Path) -> None:
     (folder / "broken.wgsl").write_text("fn main() {")
     with pytest.raises(KernelError, match=r"broken\.wgsl:1: no header"):
         Library(folder).all()
+    (folder / "broken.wgsl").write_text('//! op = "other"\nfn main() {')
+    assert len(Library(folder).for_op("add")) == 2
     (folder / "broken.wgsl").write_bytes(b"\xff")
     with pytest.raises(KernelError, match=r"broken\.wgsl:1: cannot be read"):
         Library(folder).all()
