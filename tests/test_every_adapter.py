@@ -102,6 +102,14 @@ def test_one_source_enables_features_for_each_compiler(runners):
         assert floats(runner.run(Job(made)).blob(-1)) == (7.5,)
 
 
+def test_warnings_of_the_compiler_come_back(runners):
+    code = ADD.replace("\n}", "\n  return;\n  x[0] = 1.0;\n}")
+    for runner in runners:
+        (value,) = runner.run(Job((MakePipeline("warned", code, "main", SLOTS),))).values
+        naga = runner.info.implementation == "wgpu-native"
+        assert value["warnings"] == ([] if naga else ["line 7: code is unreachable"])
+
+
 def test_the_line_of_an_error_is_the_same_everywhere(runners):
     for runner in runners:
         code = ADD.replace("+= y[", "+= z[")

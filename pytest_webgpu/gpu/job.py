@@ -285,7 +285,8 @@ class Result:
     """One value a command (None where it gives none), the blobs that values point at, and what was issued.
 
     `counts`: dispatches, passes, submits, bind_groups, pipelines, buffers, programs, bytes_written, bytes_read,
-    reads, waits, throttles: counted as issued by this job, never estimated.
+    reads, waits, throttles: counted as issued by this job, never estimated;
+    what is zero may be absent.
     """
 
     values: list[dict[str, Any] | None]

@@ -163,8 +163,8 @@ class NativeRunner:
         return {"blob": len(self._blobs) - 1}
 
     def _make_pipeline(self, command: MakePipeline) -> dict[str, Any]:
-        self._pipelines[command.name] = self._maker.pipeline(command)
-        return {"warnings": []}
+        made = self._pipelines[command.name] = self._maker.pipeline(command)
+        return {"warnings": list(made.warnings)}
 
     def _make_program(self, command: MakeProgram) -> None:
         made = self._maker.program(command, self._pipelines, self._named_buffers)

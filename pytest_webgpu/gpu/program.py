@@ -11,7 +11,7 @@ from pytest_webgpu.gpu.buffers import Buffer
 from pytest_webgpu.gpu.calls import Calls
 from pytest_webgpu.gpu.checks import bound_size, check_dispatch, check_slots
 from pytest_webgpu.gpu.job import Dispatch, MakePipeline, MakeProgram, Slot, ValidationError
-from pytest_webgpu.gpu.shader import compile_error, prepare, translate
+from pytest_webgpu.gpu.shader import compile_error, prepare, translate, warnings
 
 KEPT = 512  # shader modules and pipelines kept for being asked for again
 # (pipeline, or None where the pass has it set already; arguments of each set_bind_group; workgroups x, y, z)
@@ -24,6 +24,7 @@ class Pipeline:
     slots: tuple[Slot, ...]
     layouts: tuple[Any, ...]  # by group
     remake: Callable[[str], Any]  # compiles it again, with that text after its source
+    warnings: tuple[str, ...]  # "line 3: code is unreachable"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +84,7 @@ class Maker:
             module = self._device.create_shader_module(code=source.text + text)
             return create(layout=layout, compute={"module": module, **stage})
 
-        made = Pipeline(native, command.slots, group_layouts, remake)
+        made = Pipeline(native, command.slots, group_layouts, remake, warnings(module))
         _keep(self._pipelines, key, made)
         return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from pytest_webgpu.gpu.job import (
     CompileError,
@@ -65,6 +66,13 @@ def compile_error(message: str, source: Source) -> CompileError:
         if line == 1:
             column = max(1, column - source.shift)
     return CompileError(_plain(message), line=line, column=column, code=source.given)
+
+
+def warnings(module: Any) -> tuple[str, ...]:
+    """What the compiler warned of in a shader module: Tint does, naga has no way to say."""
+    info = module.get_compilation_info_sync()
+    said = [m for m in getattr(info, "messages", info) if m.type == "warning"]
+    return tuple(f"line {m.line_num}: {m.message}" for m in said)
 
 
 def _plain(message: str) -> str:
