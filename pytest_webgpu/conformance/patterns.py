@@ -55,5 +55,8 @@ PATTERNS: dict[str, Callable[[tuple[int, ...], Rng], Array]] = {
     "ties": _few,
 }
 
+WILD = frozenset({"offset", "very-negative", "big", "outlier"})
+"""Patterns that only one tensor of a case has: products of two would leave hardly anything specified."""
+
 INDEPENDENT = frozenset({"normal", "uniform", "tiny", "big", "outlier"})
 """Patterns whose elements are drawn independently, so that the probabilistic bound of sums applies."""

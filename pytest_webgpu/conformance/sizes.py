@@ -132,7 +132,7 @@ class _Sizes:
             if case is not None:
                 yield case
                 found += 1
-            if found == count or (attempt == count * 4 and found == 0):
+            if found == count or (attempt == 80 and found == 0):
                 return
 
     def fixed(self) -> Iterator[Names]:
@@ -149,7 +149,7 @@ class _Sizes:
         if case is not None:
             yield case
 
-    def complete(self, wanted: Names, budget: int, keep: str | None = None, tries: int = 12) -> Names | None:
+    def complete(self, wanted: Names, budget: int, keep: str | None = None, tries: int = 6) -> Names | None:
         """Sizes that meet every condition, as near to `wanted` as a few tries get; `keep` is kept exactly."""
         if keep is not None and not self._allowed(keep, {keep: wanted[keep]}):
             return None
