@@ -1,0 +1,51 @@
+//! op = "max"
+//! workgroups = ["fold2d(rows)"]
+//! guarded = true
+//! [types]
+//! elem = ["f32", "f16"]
+//! [tune]
+//! WG = [128, 64, 256]
+// out (rows) = the largest element of each row of x (rows, cols); a workgroup a row
+
+alias elem = f32;
+
+struct Params { rows: u32, cols: u32 }
+
+@group(0) @binding(0) var<storage, read> x: array<elem>;
+@group(0) @binding(1) var<storage, read_write> out: array<elem>;
+@group(0) @binding(2) var<uniform> params: Params;
+
+override WG: u32 = 128;
+
+var<workgroup> partial: array<f32, WG>;
+
+// The largest `value` of the workgroup; WG is a power of two.
+fn workgroup_max(lane: u32, value: f32) -> f32 {
+    partial[lane] = value;
+    for (var stride = WG / 2u; stride > 0u; stride /= 2u) {
+        workgroupBarrier();
+        if (lane < stride) {
+            partial[lane] = max(partial[lane], partial[lane + stride]);
+        }
+    }
+    return workgroupUniformLoad(&partial[0]);
+}
+
+@compute @workgroup_size(WG)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let row = group.y * groups.x + group.x;
+    // A workgroup beyond the last row reads nothing and writes nothing.
+    let cols = select(0u, params.cols, row < params.rows);
+    var highest = -3.4028234663852886e38;
+    for (var c = lane; c < cols; c += WG) {
+        highest = max(highest, f32(x[row * cols + c]));
+    }
+    highest = workgroup_max(lane, highest);
+    if (lane == 0u && row < params.rows) {
+        out[row] = elem(highest);
+    }
+}

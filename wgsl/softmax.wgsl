@@ -1,0 +1,68 @@
+//! op = "softmax"
+//! workgroups = ["fold2d(rows)"]
+//! guarded = true
+//! [types]
+//! elem = ["f32", "f16"]
+//! [tune]
+//! WG = [128, 64, 256]
+// out (rows, cols) = exp(x - max(x)) / sum(exp(x - max(x))), x (rows, cols); a workgroup a row
+
+alias elem = f32;
+
+struct Params { rows: u32, cols: u32 }
+
+@group(0) @binding(0) var<storage, read> x: array<elem>;
+@group(0) @binding(1) var<storage, read_write> out: array<elem>;
+@group(0) @binding(2) var<uniform> params: Params;
+
+override WG: u32 = 128;
+
+var<workgroup> partial: array<f32, WG>;
+
+// The largest `value` of the workgroup; WG is a power of two.
+fn workgroup_max(lane: u32, value: f32) -> f32 {
+    partial[lane] = value;
+    for (var stride = WG / 2u; stride > 0u; stride /= 2u) {
+        workgroupBarrier();
+        if (lane < stride) {
+            partial[lane] = max(partial[lane], partial[lane + stride]);
+        }
+    }
+    return workgroupUniformLoad(&partial[0]);
+}
+
+// The sum of `value` over the workgroup; WG is a power of two.
+fn workgroup_sum(lane: u32, value: f32) -> f32 {
+    partial[lane] = value;
+    for (var stride = WG / 2u; stride > 0u; stride /= 2u) {
+        workgroupBarrier();
+        if (lane < stride) {
+            partial[lane] += partial[lane + stride];
+        }
+    }
+    return workgroupUniformLoad(&partial[0]);
+}
+
+@compute @workgroup_size(WG)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let row = group.y * groups.x + group.x;
+    // A workgroup beyond the last row reads nothing and writes nothing.
+    let cols = select(0u, params.cols, row < params.rows);
+    var highest = -3.4028234663852886e38;
+    for (var c = lane; c < cols; c += WG) {
+        highest = max(highest, f32(x[row * cols + c]));
+    }
+    highest = workgroup_max(lane, highest);
+    var sum = 0.0;
+    for (var c = lane; c < cols; c += WG) {
+        sum += exp(f32(x[row * cols + c]) - highest);
+    }
+    sum = workgroup_sum(lane, sum);
+    for (var c = lane; c < cols; c += WG) {
+        out[row * cols + c] = elem(exp(f32(x[row * cols + c]) - highest) / sum);
+    }
+}
