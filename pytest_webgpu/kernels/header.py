@@ -41,7 +41,11 @@ Setting = tuple[Expression, ...]
 
 @dataclass(frozen=True)
 class Header:
-    """What a kernel claims. `lines` has the line of each key in `path`, for messages."""
+    """What a kernel claims. `lines` has the line of each key in `path`, for messages.
+
+    `optional`: arguments that the contract may leave out; a variant without one lacks the lines that end in
+    `//? ARGUMENT`.
+    """
 
     op: str
     workgroups: tuple[Expression, ...] = ()
@@ -53,6 +57,7 @@ class Header:
     tune: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     set: Mapping[str, Setting] = field(default_factory=dict)
     types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()
     requires: tuple[Expression, ...] = ()
     prefer: tuple[Expression, ...] = ()
     guarded: bool = False
@@ -168,6 +173,7 @@ class _Reader:
                  for k, v in self.table("set").items()},
             types={k: tuple(self.choice(f"types.{k}", t, TYPES) for t in (v if isinstance(v, list) else [v]))
                    for k, v in self.table("types").items()},
+            optional=self.optional(),
             requires=self.conditions("requires"),
             prefer=self.conditions("prefer"),
             guarded=bool(self.typed("guarded", self.keys.get("guarded", False), bool, "guarded = true")),
@@ -197,6 +203,13 @@ class _Reader:
     def table(self, key: str) -> Mapping[str, Any]:
         value: Mapping[str, Any] = self.typed(key, self.keys.get(key, {}), dict, f"[{key}]")
         return value
+
+    def optional(self) -> tuple[str, ...]:
+        value = self.keys.get("optional", [])
+        names = value if isinstance(value, list) else [value]
+        if not all(isinstance(n, str) for n in names):
+            raise self.fail("optional", f"optional is {value!r}", 'list names of arguments: optional = ["bias"]')
+        return tuple(names)
 
     def expression(self, key: str, value: Any) -> Expression:
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):

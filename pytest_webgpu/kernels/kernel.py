@@ -112,9 +112,10 @@ class KernelSource:
 
     @property
     def name(self) -> str:
-        """The file's name without .wgsl, and a variant's types: `rms_norm[f16]`."""
+        """The file's name without .wgsl, and a variant's types and optional arguments: `rms_norm[f16]`."""
         stem = self.path.name.removesuffix(".wgsl") if self.path else "<wgsl>"
-        return stem + (f"[{','.join(t for _, t in self.variant)}]" if self.variant else "")
+        chosen = ",".join(t for _, t in self.variant if t)
+        return stem + (f"[{chosen}]" if chosen else "")
 
     @cached_property
     def code(self) -> str:
@@ -189,17 +190,29 @@ class KernelSource:
         return max((sum(s for n, s in sizes.items() if n in e.uses) for e in entries), default=0)
 
     def variants(self) -> list[KernelSource]:
-        """One kernel for each combination of `[types]`; itself alone without any."""
-        if not self.header.types or self.variant:
-            return [self]
-        names = list(self.header.types)
-        combined = itertools.product(*(self.header.types[n] for n in names))
-        return [self._typed(tuple(zip(names, types, strict=True))) for types in combined]
+        """One kernel for each combination of `[types]`, with and without each `optional` argument.
 
-    def _typed(self, variant: tuple[tuple[str, str], ...]) -> KernelSource:
-        edits = [(*place, f"alias {name} = {type};") for name, type in variant
+        Itself alone where the header has neither.
+        """
+        header = self.header
+        if self.variant or not (header.types or header.optional):
+            return [self]
+        choices = [[(name, t) for t in types] for name, types in header.types.items()]
+        choices += [[(name, name), (name, "")] for name in header.optional]
+        return [self._varied(variant) for variant in itertools.product(*choices)]
+
+    def _varied(self, variant: tuple[tuple[str, str], ...]) -> KernelSource:
+        edits = [(*place, f"alias {name} = {type};") for name, type in variant if name in self.header.types
                  for place in self._statements("alias", name)]  # fmt: skip
-        return replace(self.rewritten(splice(self.text, edits)), variant=variant)
+        text = splice(self.text, edits)
+        for name in self.header.optional:
+            lines = rf"^.*//\? {re.escape(name)}[ \t]*$"
+            if not re.search(lines, text, re.M):
+                raise self.header_error("optional", f"no line is marked as {name}'s",
+                                        f"end its binding and its uses with `//? {name}`")  # fmt: skip
+            if (name, "") in variant:  # emptied, not taken out, so that the lines of messages stay right
+                text = re.sub(lines, "", text, flags=re.M)
+        return replace(self.rewritten(text), variant=variant)
 
     def rewritten(self, text: str) -> KernelSource:
         """The kernel of another text under the same path, header and variant (a mutant, a faster edit)."""
