@@ -1,0 +1,96 @@
+//! op = "linear+swiglu"
+//! workgroups = ["ceil_div(n, 32)", "ceil_div(rows, TILE_ROWS)"]
+//! requires = ["k % 8 == 0"]
+//! prefer = ["rows > 4"]
+//! guarded = true
+//! [storage]
+//! weight = "f16x2"
+//! [tune]
+//! TILE_ROWS = [64, 32, 128]
+// out (rows, n) = silu(x @ gate^T) * (x @ up^T), x (rows, k), weight (2 n, k; two halves a word): gate, then up.
+// A workgroup TILE_ROWS rows of 32 outputs, an invocation TILE_ROWS / 16 x 2, k by 16 in workgroup memory.
+
+struct Params { rows: u32, k: u32, n: u32 }
+
+@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> weight: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read_write> out: array<f32>;
+@group(0) @binding(3) var<uniform> params: Params;
+
+override TILE_ROWS: u32 = 64;
+const STEP = 4u; // of k, in vec4s
+const PITCH = 5u; // of a tile's row: one more than STEP, so that lanes meet different banks of memory
+
+var<workgroup> x_tile: array<vec4<f32>, TILE_ROWS * PITCH>;
+var<workgroup> w_tile: array<vec4<f32>, 64 * PITCH>;
+
+fn low(words: vec4<u32>) -> vec4<f32> {
+    return vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y));
+}
+
+fn high(words: vec4<u32>) -> vec4<f32> {
+    return vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w));
+}
+
+// Half of the formula by the sign of x, so that exp never overflows.
+fn silu(x: f32) -> f32 {
+    let e = exp(-abs(x));
+    return x * select(e, 1.0, x >= 0.0) / (1.0 + e);
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    let first_output = group.x * 32u;
+    let first_row = group.y * TILE_ROWS;
+    let width = params.k / 4u;
+    let column = lane % 16u;
+    let row = lane / 16u;
+    let load_row = lane / STEP;
+    let load_k = lane % STEP;
+    let w_row = min(first_output + lane / 2u % 32u, params.n - 1u) + select(0u, params.n, lane / 2u >= 32u);
+    // sums[r][c]: row `row` + 16 r, gates of outputs `column` and + 16, then their ups
+    var sums: array<vec4<f32>, 8>;
+    for (var first = 0u; first < width; first += STEP) {
+        let i = first + load_k;
+        for (var r = 0u; load_row + r < TILE_ROWS; r += 64u) {
+            var value = vec4<f32>();
+            if (i < width) {
+                let at = min(first_row + load_row + r, params.rows - 1u) * width + i;
+                value = x[at];
+            }
+            x_tile[(load_row + r) * PITCH + load_k] = value;
+        }
+        if (lane < 128u) {
+            let i_words = first / 2u + lane % 2u;
+            var words = vec4<u32>();
+            if (2u * i_words < width) {
+                words = weight[w_row * (width / 2u) + i_words];
+            }
+            w_tile[lane / 2u * PITCH + lane % 2u * 2u] = low(words);
+            w_tile[lane / 2u * PITCH + lane % 2u * 2u + 1u] = high(words);
+        }
+        workgroupBarrier();
+        for (var c = 0u; c < STEP; c++) {
+            let at = column * PITCH + c;
+            let w = transpose(mat4x4<f32>(
+                w_tile[at], w_tile[at + 16u * PITCH], w_tile[at + 32u * PITCH], w_tile[at + 48u * PITCH]));
+            for (var r = 0u; r < TILE_ROWS / 16u; r++) {
+                let value = x_tile[(row + 16u * r) * PITCH + c];
+                sums[r] = fma(vec4<f32>(value.x), w[0], sums[r]);
+                sums[r] = fma(vec4<f32>(value.y), w[1], sums[r]);
+                sums[r] = fma(vec4<f32>(value.z), w[2], sums[r]);
+                sums[r] = fma(vec4<f32>(value.w), w[3], sums[r]);
+            }
+        }
+        workgroupBarrier();
+    }
+    for (var r = 0u; r < TILE_ROWS / 16u; r++) {
+        let out_row = first_row + row + 16u * r;
+        for (var c = 0u; c < 2u; c++) {
+            let output = first_output + column + 16u * c;
+            if (out_row < params.rows && output < params.n) {
+                out[out_row * params.n + output] = silu(sums[r][c]) * sums[r][c + 2u];
+            }
+        }
+    }
+}
