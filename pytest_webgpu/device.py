@@ -20,6 +20,8 @@ def open_device(adapter: Adapter, descriptor: dict[str, Any], items: Iterable[py
     """
     from pytest_webgpu.gpu.native import NativeRunner
 
+    if adapter.browser:
+        pytest.skip(f"webgpu_device is a device in this process; {adapter.browser}'s is on a page: use wgsl")
     limits = descriptor["limits"]
     if limits != "max":
         limits = dict(limits or {})

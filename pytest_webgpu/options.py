@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import pytest
 
-IMPLEMENTATIONS = ("wgpu-native", "dawn", "chrome", "firefox", "safari", "all")
+IMPLEMENTATIONS = ("wgpu-native", "dawn", "chrome", "firefox", "safari", "url", "all")
 BACKENDS = ("auto", "vulkan", "metal", "d3d12", "gl", "all")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -50,7 +50,7 @@ class State:
         from pytest_webgpu.gpu import adapters
 
         asked = self.settings["implementation"]
-        implementations = _installed() if "all" in asked else asked
+        implementations = adapters.installed() if "all" in asked else asked
         pairs: dict[tuple[str, str], None] = {}
         for implementation in implementations:
             for backend in self.settings["backend"]:
@@ -67,8 +67,16 @@ class State:
         from pytest_webgpu.gpu import adapters
 
         if target not in self._adapters:
-            self._adapters[target] = adapters.choose(target.backend, target.implementation, self.settings["adapter"])
+            asked = (target.backend, target.implementation, self.settings["adapter"])
+            with self._seen():
+                self._adapters[target] = adapters.choose(*asked)
         return self._adapters[target]
+
+    def _seen(self) -> AbstractContextManager[None]:
+        """What is printed inside reaches the terminal: the URL that somebody is to point a browser at."""
+        manager = self.config.pluginmanager.getplugin("capturemanager")
+        seen: AbstractContextManager[None] = manager.global_and_fixture_disabled() if manager else nullcontext()
+        return seen
 
     def require_targets(self) -> None:
         """Raises pytest.UsageError when something that was asked for by name is not there."""
@@ -247,12 +255,6 @@ def _fingerprint(info: DeviceInfo, dtype: str = "", model: str = "") -> dict[str
     from pytest_webgpu.gate.fingerprint import fingerprint
 
     return fingerprint(info, dtype=dtype, model=model).as_dict()
-
-
-def _installed() -> list[str]:
-    from pytest_webgpu.gpu import adapters
-
-    return [name for name, module in adapters.MODULES.items() if importlib.util.find_spec(module)]
 
 
 def _plain(value: Any) -> Any:

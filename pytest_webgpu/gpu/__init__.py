@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 def open_runner(
     adapter: Adapter, *, limits: LimitsAsked = None, without: Collection[str] = (), in_process: bool = False
 ) -> Runner:
-    """A runner on the adapter: in a worker process that may hang or die alone, or in this one.
+    """A runner on the adapter: in a worker process that may hang or die alone, in this one, or on a browser's page.
 
     `limits`: None for WebGPU's defaults, "max" for all that the adapter has, or a mapping of single ones. `without`
     names features that the device is not to have.
     """
+    if adapter.browser:
+        from pytest_webgpu.gpu.browsers import open_browser
+
+        return open_browser(adapter, limits, without)
     if in_process:
         from pytest_webgpu.gpu.native import NativeRunner  # wgpu is imported when it is wanted, never before
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from pytest_webgpu.gpu.job import DeviceInfo, NoAdapter
 from pytest_webgpu.gpu.limits import DEFAULT_LIMITS
 
 MODULES = {"wgpu-native": "wgpu", "dawn": "wgpudawn"}
+BROWSERS = ("chrome", "firefox", "safari", "url")
 BACKENDS = ("vulkan", "metal", "d3d12", "gl")
 _BACKEND_NAMES = {"OpenGL": "gl", "OpenGLES": "gl", "D3D12": "d3d12", "D3D11": "d3d11"}
 SOFTWARE = re.compile(r"llvmpipe|lavapipe|softpipe|swiftshader|microsoft basic render|\bwarp\b", re.IGNORECASE)
@@ -32,6 +34,7 @@ class Adapter:
     type: str = "unknown"  # discrete, integrated, virtual, cpu, unknown
     ordinal: int = 1
     of_a_kind: int = 1
+    browser: str = ""  # chrome, firefox, safari or url, where a browser's page is what it is reached by
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -46,7 +49,8 @@ class Adapter:
 def load(implementation: str) -> Any:
     """The implementation's module. Raises NoAdapter where it is unknown or not installed."""
     if implementation not in MODULES:
-        raise NoAdapter(f"There is no native implementation {implementation!r}; there are: {', '.join(MODULES)}.")
+        there = ", ".join((*MODULES, *BROWSERS))
+        raise NoAdapter(f"There is no implementation {implementation!r}; there are: {there}.")
     try:
         return importlib.import_module(MODULES[implementation])
     except (ImportError, OSError, RuntimeError) as error:
@@ -75,7 +79,20 @@ def number(found: Sequence[tuple[DeviceInfo, str]]) -> list[Adapter]:
 
 
 def list_adapters(implementation: str = "wgpu-native") -> list[Adapter]:
+    """A browser is started for that, and tells of one adapter. Raises NoAdapter where it cannot be."""
+    if implementation in BROWSERS:
+        from pytest_webgpu.gpu.browsers import browser_adapter
+
+        return [browser_adapter(implementation)]
     return [adapter for adapter, _ in enumerate_adapters(implementation)]
+
+
+def installed() -> list[str]:
+    """The implementations that can be started here without anybody's help."""
+    from pytest_webgpu.gpu.launch import is_installed
+
+    native = [name for name, module in MODULES.items() if importlib.util.find_spec(module)]
+    return native + [name for name in BROWSERS if is_installed(name)]
 
 
 def choose(

@@ -38,6 +38,9 @@ PART_BYTES = 64 << 20  # a job with more than this in blobs goes in several mess
 Numbered = list[tuple[int, Command]]  # commands with their index in the job
 
 
+Name = Literal["chrome", "firefox", "safari", "url"]
+
+
 class Deadline:
     """`seconds` from now."""
 
@@ -61,7 +64,7 @@ class BrowserRunner:
 
     def __init__(
         self,
-        browser: Literal["chrome", "firefox", "safari", "url"] = "chrome",
+        browser: Name = "chrome",
         limits: LimitsAsked = None,
         without: Collection[str] = (),
         program: str | None = None,
@@ -134,10 +137,21 @@ class BrowserRunner:
             self._announce(self._server.url)
         self._session = session
         until = Deadline(START_DEADLINE if self._supervises else VISIT_DEADLINE)
-        hello = self._receive(until, "The browser's start").data["hello"]
-        if "lack" in hello:
+        self._hello = self._receive(until, "The browser's start").data["hello"]
+        if "lack" in self._hello:
             self._end()
-            raise NoAdapter(hello["lack"])
+            raise NoAdapter(self._hello["lack"])
+        return self._open(until)
+
+    def open(self, limits: LimitsAsked, without: Collection[str]) -> None:
+        """A new device on the same page, with these limits and features: all that was made by name is gone."""
+        self._asked, self._without = limits, without
+        self.generation += 1
+        self._info = self._start() if self._session is None else self._open(Deadline(START_DEADLINE))
+
+    def _open(self, until: Deadline) -> DeviceInfo:
+        assert self._session is not None
+        hello = self._hello
         limits, self.notes = resolve(hello["limits"], self._asked)
         features = [f for f in FEATURES if f in hello["features"] and f not in self._without]
         self._session.send({"open": {"limits": limits, "features": features}})
@@ -146,7 +160,7 @@ class BrowserRunner:
             self._end()
             raise _error(opened["error"])
         info = device_info(hello, features, {name: opened["limits"][name] for name in limits})
-        self.named = Named(info.implementation, info.features, info.limits)
+        self._named = Named(info.implementation, info.features, info.limits)
         return info
 
     def _run_part(self, part: Numbered, named: Named, until: Deadline, result: Result) -> None:

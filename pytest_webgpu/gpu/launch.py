@@ -111,6 +111,15 @@ def find_browser(name: str) -> str:
     )
 
 
+def is_installed(name: str) -> bool:
+    if name == "safari":
+        return sys.platform == "darwin"
+    try:
+        return name in BROWSERS and bool(find_browser(name))
+    except NoAdapter:
+        return False
+
+
 def start_browser(name: str, program: str, url: str, ended: Callable[[str], None]) -> Supervised:
     """Starts it headless on `url`, supervised. `ended` is called with the reason if it ends by itself."""
     browser = BROWSERS[name]

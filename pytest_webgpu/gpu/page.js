@@ -15,17 +15,19 @@ function missing() {
   return absent.length ? `This browser's WebGPU lacks ${absent.join(", ")}: ${navigator.userAgent}` : null;
 }
 
+const requestAdapter = () => navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
+
 async function greeting() {
   const lack = missing();
   if (lack) return { lack };
-  const adapter = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
+  const adapter = await requestAdapter();
   if (!adapter) return { lack: `This browser has WebGPU and no adapter for it: ${navigator.userAgent}` };
   const told = {};
   for (const name in adapter.info) if (typeof adapter.info[name] !== "function") told[name] = adapter.info[name];
   const versions = await navigator.userAgentData?.getHighEntropyValues(["fullVersionList", "platformVersion"]);
   const agent = { text: navigator.userAgent, versions: versions?.fullVersionList ?? [] };
   const fine = crossOriginIsolated;
-  return { adapter, told, features: [...adapter.features], limits: numbers(adapter.limits), agent, fine };
+  return { told, features: [...adapter.features], limits: numbers(adapter.limits), agent, fine };
 }
 
 async function exchange(body) {
@@ -49,10 +51,9 @@ async function stayAlive() {
 
 async function serve() {
   stayAlive().catch(() => {});
-  const { adapter, ...hello } = await greeting();
   let runtime = null;
   let jobs = 0;
-  let body = pack({ hello });
+  let body = pack({ hello: await greeting() });
   for (;;) {
     const sent = await exchange(body);
     body = null;
@@ -64,7 +65,8 @@ async function serve() {
     }
     try {
       if (sent.data.open) {
-        runtime = await Runtime.open(adapter, sent.data.open);
+        runtime?.device.destroy();
+        runtime = await Runtime.open(await requestAdapter(), sent.data.open);
         const features = [...runtime.device.features];
         body = pack({ features, limits: numbers(runtime.device.limits), polls: runtime.polls });
       } else {

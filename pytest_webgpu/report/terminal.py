@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 def adapters() -> list[str]:
     """For `--webgpu-list`: every implementation, and the adapters of those that are installed."""
-    from pytest_webgpu.gpu.adapters import MODULES, describe, list_adapters
+    from pytest_webgpu.gpu.adapters import BROWSERS, MODULES, describe, list_adapters
     from pytest_webgpu.gpu.job import NoAdapter
 
     lines = []
-    for implementation in MODULES:
+    for implementation in (*MODULES, *BROWSERS[:-1]):  # the last waits for somebody to come
         try:
             found = list_adapters(implementation)
         except NoAdapter as error:
