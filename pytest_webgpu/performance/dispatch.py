@@ -35,6 +35,8 @@ from pytest_webgpu.gpu.job import (
     Slot,
     Variant,
 )
+from pytest_webgpu.performance.clocks import clocks
+from pytest_webgpu.performance.device import device_time
 from pytest_webgpu.performance.dispatch_report import (
     BASE,
     PREFIX,
@@ -95,7 +97,7 @@ def measure_dispatch(
     """
     began = time.monotonic()
     effort = effort or (QUICK if quick else FULL)
-    chosen = setups(runner.info, quick)
+    chosen, before = setups(runner.info, quick), clocks(runner.info)
     try:
         progress("the clock and an empty wait")
         waits = _value(runner.run(Job((MeasureWaits(),))).values[0])
@@ -107,6 +109,7 @@ def measure_dispatch(
         rest = (MeasurePhases(BASE.program), MeasureCreation(BASE.program),
                 transfers := MeasureTransfers(budget_seconds=effort.transfer_budget))  # fmt: skip
         phases, creation, moved = (_value(v) for v in runner.run(Job(rest), deadline=120).values)
+        device = device_time(runner, Setup(dependent=False).program)
     finally:
         runner.run(Job((Drop((f"{PREFIX}*",)),)))
     report = DispatchReport(
@@ -122,6 +125,8 @@ def measure_dispatch(
             Transfer(size, estimate(write), estimate(read))
             for size, write, read in zip(transfers.sizes, moved["write_seconds"], moved["read_seconds"], strict=True)
         ),
+        device_time=device,
+        clocks=(before, clocks(runner.info)),
         cut=(*cut, *effort.left_out),
         warnings=(),
         seconds=time.monotonic() - began,

@@ -75,7 +75,11 @@ class Transfer:
 
 @dataclass(frozen=True)
 class DispatchReport:
-    """All in seconds. `figures` by label, `phases` and `creation` by name; `cut` and `warnings` in words."""
+    """All in seconds. `figures` by label, `phases` and `creation` by name; `cut` and `warnings` in words.
+
+    `device_time` of a dispatch is by timestamp queries (None without fine enough ones: b is then what there is).
+    `clocks`: before and after, where the driver tells.
+    """
 
     info: DeviceInfo
     fence: str
@@ -86,6 +90,8 @@ class DispatchReport:
     phases: Mapping[str, Estimate]
     creation: Mapping[str, Estimate]
     transfers: tuple[Transfer, ...]
+    device_time: Estimate | None
+    clocks: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
     cut: tuple[str, ...]
     warnings: tuple[str, ...]
     seconds: float
@@ -136,6 +142,9 @@ def artefacts(report: DispatchReport) -> list[str]:
         if base is not None and figure is not base and _differ(figure.fit.b, base.fit.b):
             found.append(f"{label}: b is {figure.fit.b.value / base.fit.b.value:.2f} of f32's, and a dispatch's cost "
                          "must not depend on the dtype: the kernel shows in it")  # fmt: skip
+    for state in report.clocks:
+        if state and state["throttled"]:
+            found.append(f"the GPU was throttled: {', '.join(state['throttled'])}, {state['sm_mhz']} MHz")
     whole = report.phases["whole"].value
     if not 0.8 < report.phase_sum / whole < 1.25:
         found.append(f"the phases add up to {report.phase_sum / whole:.0%} of a dispatch timed whole")
