@@ -39,10 +39,11 @@ if TYPE_CHECKING:
     from pytest_webgpu.kernels.kernel import KernelSource
 
 Variant = Literal["base", "high", "low", "again", "reversed"]
-FILL: dict[str, int] = {"base": 0x4B1D4B1D, "again": 0x4B1D4B1D, "reversed": 0x4B1D4B1D,
+FILL: dict[str, int] = {"base": 0x3F1D3F1D, "again": 0x3F1D3F1D, "reversed": 0x3F1D3F1D,
                         "high": 0x7B017B01, "low": 0xFB01FB01}  # fmt: skip
-"""What guards and outputs hold beforehand. As f32 1e7, 6.7e35 and -6.7e35, as f16 14.2, 57376 and -57376: finite,
-so that a kernel that reads past an end and multiplies by zero is left in peace."""
+"""What guards and outputs hold beforehand. As f32 0.6, 6.7e35 and -6.7e35, as f16 1.8, 57376 and -57376: finite, so
+that a kernel that reads past an end and multiplies by zero is left in peace; the first small, so that what is added
+to it shows."""
 GUARD = 1024  # bytes behind each binding's data
 READ, WRITE, UNIFORM, PROGRAM = "conformance/read", "conformance/write", "conformance/uniform", "conformance/program"
 
@@ -95,9 +96,12 @@ class Session:
         self.sizes: dict[str, int] = {}
 
     def run(
-        self, cases: Sequence[tuple[Planned, Sequence[Variant]]], deadline: float | None = None
+        self, cases: Sequence[tuple[Planned, Sequence[Variant]]], deadline: float = 20.0
     ) -> list[dict[Variant, Ran]]:
-        """Runs each case in its variants, in one job. Raises GpuError as the runner does."""
+        """Runs each case in its variants, in one job. Raises GpuError as the runner does.
+
+        `deadline`: seconds that the job may take, and as many more for each pipeline that has to be compiled.
+        """
         if getattr(self.runner, "generation", 0) != self.generation:
             self.reset()
         limits = self.runner.info.limits
@@ -119,7 +123,7 @@ class Session:
         job = [*self._buffers(batch), *commands, *batch.writes(), MakeProgram(PROGRAM, tuple(dispatches))]
         job += [RunProgram(PROGRAM), ReadBuffer(WRITE, 0, len(batch.write) or 4)]
         try:
-            result = self.runner.run(Job(tuple(job)), deadline)
+            result = self.runner.run(Job(tuple(job)), deadline * (1 + len(commands)))
         except GpuError:
             self.reset()
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -87,6 +88,16 @@ def fixed_cases(contract: Contract, kernel: KernelSource, software: bool = False
         )
         for i in range(max(len(chosen), len(patterns), len(tunes)))
     ]  # fmt: skip
+
+
+def smaller_cases(
+    contract: Contract, kernel: KernelSource, software: bool, case: Case, size: int
+) -> list[Case]:  # fmt: skip
+    """Cases like this one but of fewer elements (the product of dims), the smallest first."""
+    floats = {n: v for n, v in case.scalars.items() if isinstance(v, float)}
+    made = [_case(contract, n, case.pattern, case.seed, floats, case.tune)
+            for n in table(contract, kernel, software).drawn]  # fmt: skip
+    return [c for c in made if math.prod(c.dims.values()) < size]
 
 
 def _case(

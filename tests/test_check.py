@@ -1,0 +1,140 @@
+"""Faulty kernels are told, each in the words that lead to its fault; correct ones pass."""
+
+import json
+import re
+from pathlib import Path
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from pytest_webgpu.conformance.calibrate import findings_of
+from pytest_webgpu.conformance.check import ConformanceFailure, Settings, check, run_case
+from pytest_webgpu.conformance.inputs import Case
+from pytest_webgpu.gpu import open_runner
+from pytest_webgpu.gpu.adapters import choose
+from pytest_webgpu.gpu.job import CompileError
+from pytest_webgpu.kernels.errors import KernelError
+from pytest_webgpu.kernels.source import parse_source
+from pytest_webgpu.ops.contract import get
+from tests.faulty_kernels import ADD, ARGMAX, FAULTS, RIGHT, SOFTMAX, SUM
+
+FEW = Settings(max_examples=3, deadline=10)
+
+
+@pytest.fixture(scope="module")
+def runner():
+    opened = open_runner(choose("auto", "wgpu-native", None))
+    yield opened
+    opened.close()
+
+
+def held(text, runner, settings=FEW, path="kernels/mine.wgsl"):
+    kernel = parse_source(text, Path(path))
+    return check(get(kernel.header.op), kernel, runner, settings=settings)
+
+
+@pytest.mark.parametrize("op", RIGHT)
+def test_a_correct_kernel_passes(op, runner):
+    report = held(RIGHT[op], runner)
+    assert report.cases >= 13
+    assert report.headroom < 0.7
+    assert not report.unspecified
+    assert not report.notes
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_told(name, runner):
+    text, old, new, words = FAULTS[name]
+    assert old in text
+    with pytest.raises(ConformanceFailure) as failure:
+        held(text.replace(old, new), runner)
+    assert words in str(failure.value).splitlines()[0]
+
+
+def test_the_report_says_everything_that_leads_to_the_fault(runner):
+    wrong = SOFTMAX.replace("/ total", "/ (total + 0.01)")
+    with pytest.raises(ConformanceFailure) as failure:
+        held(wrong, runner)
+    text = str(failure.value)
+    for part in (
+        r"kernels/mine.wgsl as softmax is wrong: wrong value",
+        r"worst element  out\[\d+, \d+\]",
+        r"got            [\d.e-]+",
+        r"wanted         [\d.e-]+",
+        r"bound          [\d.e-]+",
+        r"error          [\d.e-]+: [\d.e+]+ times the bound, [\d.e+]+ ULP of f32",
+        r"bound made of  \w+ \d+%",
+        r"sizes          rows=\d+, cols=\d+",
+        r"data           [\w-]+, seed \d+",
+        r"adapter        .+\(wgpu-native [\d.]+, \w+",
+    ):
+        assert re.search(part, text), part
+    command = re.search(r"again with     pytest kernels/mine.wgsl --webgpu-replay='(.*)'", text)[1]
+    assert Case.from_json(command) == failure.value.case
+    assert json.loads(command)["dims"]["rows"] <= 2  # simplified
+
+
+def test_a_replayed_case_fails_alone_and_passes_when_mended(runner):
+    text = SUM.replace("i < params.cols", "i < min(params.cols, 64u)")
+    with pytest.raises(ConformanceFailure) as failure:
+        held(text, runner)
+    again = Settings(replay=failure.value.case)
+    with pytest.raises(ConformanceFailure, match="wrong value"):
+        held(text, runner, again)
+    assert held(SUM, runner, again).cases == 1
+
+
+def test_a_kernel_that_hangs_is_told_and_the_next_one_runs(runner):
+    text = ADD.replace("    let i = id.x;", "    let i = id.x;\n    loop { if (out[0] == 1.25) { break; } }")
+    with pytest.raises(ConformanceFailure, match=r"mine.wgsl as add: hung(?s:.)*again with"):
+        held(text, runner, Settings(max_examples=1, deadline=0.5))
+    assert held(ADD, runner).cases
+
+
+def test_wgsl_that_does_not_compile(runner):
+    with pytest.raises(CompileError) as error:
+        held(ADD.replace("a[i] + b[i]", "a[i] + c[i]"), runner)
+    assert error.value.details["line"] == 13
+
+
+def test_more_workgroups_than_a_dimension_has(runner):
+    with pytest.raises(KernelError, match=r"mine.wgsl:2.*65537 workgroups, more than WebGPU's 65535"):
+        held(SUM.replace("fold2d(rows)", "rows"), runner)
+
+
+def test_bits_may_differ_where_the_kernel_says_so(runner):
+    text = SUM.replace('op = "sum"', 'op = "sum"\n//! deterministic = false')
+    assert held(text, runner).cases
+    racing = text.replace("        workgroupBarrier();\n    }\n    if", "    }\n    if")
+    with pytest.raises(ConformanceFailure):
+        held(racing, runner)
+
+
+def test_inside_a_test_that_hypothesis_drives(runner):
+    seen = []
+
+    @hypothesis.settings(max_examples=1, deadline=None, database=None, phases=[hypothesis.Phase.generate])
+    @hypothesis.given(st.just(ARGMAX))
+    def theirs(text):
+        seen.append(held(text, runner).cases)
+
+    theirs()
+    assert seen[0] >= 14
+
+
+def test_one_case_without_raising(runner):
+    kernel = parse_source(ADD.replace("+ b[i]", "- b[i]"))
+    verdict = run_case(get("add"), kernel, runner, Case({"n": 5}))
+    assert [f.cause for f in verdict.findings] == ["wrong value"]
+    assert verdict.elements == 5
+
+
+def test_a_reference_on_cuda_that_is_not_there(runner, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(RuntimeError, match="--webgpu-reference=cuda: this torch sees no CUDA device"):
+        held(ADD, runner, Settings(reference="cuda"))
+
+
+def test_the_adapter_keeps_what_wgsl_promises(runner):
+    assert findings_of(runner) == []
