@@ -42,15 +42,7 @@ class OpTarget:
         return f"op({self.name!r})"
 
     def __call__(self, **arguments: Any) -> Any:
-        """Runs the contract's function in the dtype of its arguments. An int scalar may be a tensor: its element 0."""
-        contract = contracts.get(self.name)
-        integers = {s.name for s in contract.scalars if s.kind == "int"}
-        given = {
-            k: int(v.reshape(-1)[0]) if k in integers and isinstance(v, Tensor) else v for k, v in arguments.items()
-        }
-        tensors = {k: v for k, v in given.items() if isinstance(v, Tensor)}
-        numbers = {k: v for k, v in given.items() if not isinstance(v, Tensor) and v is not None}
-        return contract.fn(**contract.arguments(tensors, numbers))
+        return contracts.get(self.name).fn(**arguments)
 
 
 @cache
@@ -159,22 +151,3 @@ def output_of(graph: fx.Graph, node: fx.Node, index: int) -> fx.Node:
     item.meta["val"] = node.meta["val"][index]
     return item
 
-
-def run(graph: fx.Graph, inputs: Mapping[str, Any]) -> Any:
-    """The graph's output, computed by torch on the CPU. `inputs`: placeholders by name."""
-    values: dict[fx.Node, Any] = {}
-
-    def value(node: fx.Node) -> Any:
-        return values[node]
-
-    for node in graph.nodes:
-        if node.op == "placeholder":
-            role = role_of(node)
-            values[node] = inputs[node.name] if node.name in inputs else role.value if role else None
-        elif node.op == "output":
-            return fx.node.map_arg(node.args[0], value)
-        else:
-            arguments = fx.node.map_arg(node.args, value)
-            keywords = fx.node.map_arg({k: v for k, v in node.kwargs.items() if k != "device"}, value)
-            values[node] = node.target(*arguments, **keywords)
-    raise ValueError("the graph has no output")
