@@ -7,8 +7,8 @@
 //! k = "f16x2"
 //! v = "f16x2"
 // out (tokens, heads, head_dim) = softmax(scale q k^T) v, query t over positions 0 to start + t of k and v
-// (kv_heads, capacity, head_dim; two halves a word); q (tokens, heads, head_dim), head h reads h / group. A workgroup a head and 32
-// queries, by tiles of 32 positions; softmax online (Milakov and Gimelshein 2018).
+// (kv_heads, capacity, head_dim; two halves a word), q (tokens, heads, head_dim); head h reads h / group. A workgroup
+// a head and 32 queries, by tiles of 32 positions; softmax online (Milakov and Gimelshein 2018).
 
 struct Params { tokens: u32, heads: u32, kv_heads: u32, capacity: u32, scale: f32 }
 

@@ -66,9 +66,9 @@ fn main(
     for (var t = 0u; t < TILE_N; t++) {
         let total = total_of(t, subgroup_lane, subgroup_size);
         if (lane == t && first + t < params.n && row < params.rows) {
-            var value = total + residual[row * params.n + first + t];
+            var value = total;
             value += bias[first + t]; //? bias
-            out[row * params.n + first + t] = value;
+            out[row * params.n + first + t] = value + residual[row * params.n + first + t];
         }
     }
 }

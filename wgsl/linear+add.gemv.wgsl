@@ -68,8 +68,8 @@ fn main(
     let total = total_of(lane);
     let output = first + lane / (WG / TILE_N);
     if (lane % (WG / TILE_N) == 0u && output < params.n && row < params.rows) {
-        var value = total + residual[row * params.n + output];
+        var value = total;
         value += bias[output]; //? bias
-        out[row * params.n + output] = value;
+        out[row * params.n + output] = value + residual[row * params.n + output];
     }
 }

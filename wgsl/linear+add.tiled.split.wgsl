@@ -93,11 +93,11 @@ fn join(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     let i = id.y * groups.x * 256u + id.x;
     let size = params.rows * params.n;
     if (i < size) {
-        var value = residual[i];
+        var value = 0.0;
         for (var s = 0u; s < SPLIT; s++) {
             value += shares[s * size + i];
         }
         value += bias[i % params.n]; //? bias
-        out[i] = value;
+        out[i] = value + residual[i];
     }
 }

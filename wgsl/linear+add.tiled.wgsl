@@ -1,7 +1,7 @@
 //! op = "linear+add"
 //! workgroups = ["ceil_div(n, 64)", "ceil_div(rows, TILE_ROWS)"]
 //! requires = ["k % 4 == 0"]
-//! prefer = ["rows > 4"]
+//! prefer = ["rows > 4", "k <= 2048 or n >= 2048"]
 //! optional = ["bias"]
 //! guarded = true
 //! [tune]
@@ -68,9 +68,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         for (var c = 0u; c < 4u; c++) {
             let output = first_output + column + 16u * c;
             if (out_row < params.rows && output < params.n) {
-                var value = sums[r][c] + residual[out_row * params.n + output];
+                var value = sums[r][c];
                 value += bias[output]; //? bias
-                out[out_row * params.n + output] = value;
+                out[out_row * params.n + output] = value + residual[out_row * params.n + output];
             }
         }
     }

@@ -7,7 +7,7 @@
 //! weight = "f16x2"
 //! [tune]
 //! WG = [64, 128]
-// out (rows, n) = x (rows, k) @ weight (n, k; two halves a word)^T + bias (n). Any k: a workgroup an output, element by element.
+// out (rows, n) = x (rows, k) @ weight (n, k; two halves a word)^T + bias (n). Any k: a workgroup an output.
 
 struct Params { rows: u32, k: u32, n: u32 }
 

@@ -1,7 +1,7 @@
 //! op = "linear"
 //! workgroups = ["ceil_div(n, 64)", "ceil_div(rows, TILE_ROWS)"]
 //! requires = ["k % 4 == 0"]
-//! prefer = ["rows > 4"]
+//! prefer = ["rows > 4", "k <= 2048 or n >= 2048"]
 //! optional = ["bias"]
 //! guarded = true
 //! [tune]

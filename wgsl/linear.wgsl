@@ -5,7 +5,7 @@
 //! guarded = true
 //! [tune]
 //! WG = [64, 128]
-// out (rows, n) = x (rows, k) @ weight (n, k)^T + bias (n). Any k: a workgroup an output, element by element.
+// out (rows, n) = x (rows, k) @ weight (n, k)^T + bias (n). Any k: a workgroup an output.
 
 struct Params { rows: u32, k: u32, n: u32 }
 

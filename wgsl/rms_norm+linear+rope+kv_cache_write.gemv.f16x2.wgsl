@@ -1,6 +1,6 @@
 //! op = "rms_norm+linear+rope+kv_cache_write"
 //! workgroups = ["(heads + 2 * kv_heads) * (half // 2)", "tokens"]
-//! requires = ["k % 8 == 0", "head_dim == 2 * half", "half % 2 == 0", "tokens <= 65535", "(heads + 2 * kv_heads) * half <= 65535"]
+//! requires = ["k % 8 == 0", "head_dim == 2 * half", "half % 2 == 0", "tokens <= 65535"]
 //! prefer = ["tokens <= 4"]
 //! optional = ["bias"]
 //! guarded = true
@@ -9,10 +9,11 @@
 //! kv_cache = "f16x2"
 //! [tune]
 //! WG = [128, 32, 256]
-// qkv (tokens, heads + 2 kv_heads, head_dim) = (x / sqrt(mean(x^2) + eps) * norm_weight) @ weight^T + bias, x (tokens, k).
-// q (tokens, heads, head_dim): queries; kv_cache (2: k, v; kv_heads, capacity, head_dim; two halves a word) at start + t:
-// keys and values. Queries and keys rotated half-split by rope_table (2: cos, sin; capacity, half) at start + t, start on
-// the device. A workgroup elements i, i + 1 and their partners i + half, i + half + 1 of a head, k split over its WG lanes.
+// qkv (tokens, heads + 2 kv_heads, head_dim) = (x / sqrt(mean(x^2) + eps) * norm_weight) @ weight^T + bias,
+// x (tokens, k). q (tokens, heads, head_dim) takes the queries, kv_cache (2: k, v; kv_heads, capacity, head_dim; two
+// halves a word) the keys and values at start + t, start on the device; queries and keys rotated half-split by
+// rope_table (2: cos, sin; capacity, half) at start + t. A workgroup makes elements i and i + 1 and their partners
+// i + half and i + half + 1, k split over its WG lanes.
 
 struct Params { tokens: u32, k: u32, heads: u32, kv_heads: u32, head_dim: u32, half: u32, capacity: u32, eps: f32 }
 

@@ -1,15 +1,16 @@
 //! op = "rms_norm+linear+rope+kv_cache_write"
 //! workgroups = ["(heads + 2 * kv_heads) * half", "tokens"]
-//! requires = ["k % 4 == 0", "head_dim == 2 * half", "tokens <= 65535", "(heads + 2 * kv_heads) * half <= 65535"]
+//! requires = ["k % 4 == 0", "head_dim == 2 * half", "tokens <= 65535"]
 //! prefer = ["tokens <= 4"]
 //! optional = ["bias"]
 //! guarded = true
 //! [tune]
 //! WG = [128, 32, 256]
-// qkv (tokens, heads + 2 kv_heads, head_dim) = (x / sqrt(mean(x^2) + eps) * norm_weight) @ weight^T + bias, x (tokens, k).
-// q (tokens, heads, head_dim): queries; kv_cache (2: k, v; kv_heads, capacity, head_dim) at start + t:
-// keys and values. Queries and keys rotated half-split by rope_table (2: cos, sin; capacity, half) at start + t, start on
-// the device. A workgroup element i and its partner i + half of a head, k split over its WG lanes.
+// qkv (tokens, heads + 2 kv_heads, head_dim) = (x / sqrt(mean(x^2) + eps) * norm_weight) @ weight^T + bias,
+// x (tokens, k). q (tokens, heads, head_dim) takes the queries, kv_cache (2: k, v; kv_heads, capacity, head_dim)
+// the keys and values at start + t, start on the device; queries and keys rotated half-split by
+// rope_table (2: cos, sin; capacity, half) at start + t. A workgroup makes element i of a head and its partner
+// i + half, k split over its WG lanes.
 
 enable subgroups;
 

@@ -3,7 +3,7 @@
 //! guarded = true
 //! [tune]
 //! WG = [128, 64]
-// qkv (tokens, heads + 2 kv_heads, head_dim) cut into queries, keys and values. Queries and keys are rotated (rope.wgsl)
+// qkv (tokens, heads + 2 kv_heads, head_dim) cut into queries, keys and values. Queries and keys are rotated half-split
 // by the tables' row start + t; q (tokens, heads, head_dim); k_cache and v_cache (kv_heads, capacity, head_dim) are
 // written at start + t. start lies on the device.
 

@@ -6,8 +6,8 @@
 //! elem = ["f32", "f16"]
 //! [tune]
 //! WG = [128, 64]
-// out (tokens, heads, head_dim): the pair (i, i + half) of a head turned by position * base^(-2 i / head_dim), half-split,
-// with half = head_dim / 2; x (tokens, heads, head_dim), positions (tokens)
+// out (tokens, heads, head_dim): the pair (i, i + half) of a head turned by position * base^(-2 i / head_dim),
+// half = head_dim / 2; x (tokens, heads, head_dim), positions (tokens)
 
 alias elem = f32;
 

@@ -84,8 +84,8 @@ fn main(
     for (var t = 0u; t < TILE_N; t++) {
         let total = total_of(t, subgroup_lane, subgroup_size);
         if (lane == t && first + t < params.n && row < params.rows) {
-            let value = total + residual[row * params.n + first + t];
-            out[row * params.n + first + t] = value;
+            let value = total;
+            out[row * params.n + first + t] = value + residual[row * params.n + first + t];
         }
     }
 }

@@ -74,7 +74,7 @@ fn main(
     let total = total_of(lane);
     let output = first + lane / (WG / TILE_N);
     if (lane % (WG / TILE_N) == 0u && output < params.n && row < params.rows) {
-        let value = total + residual[row * params.n + output];
-        out[row * params.n + output] = value;
+        let value = total;
+        out[row * params.n + output] = value + residual[row * params.n + output];
     }
 }
