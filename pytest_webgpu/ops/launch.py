@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING, Literal
 
 from pytest_webgpu.gpu.job import Slot
 from pytest_webgpu.kernels.constants import NotConstant
-from pytest_webgpu.kernels.errors import KernelError, listing, nearest
+from pytest_webgpu.kernels.errors import KernelError, nearest
 from pytest_webgpu.kernels.expression import MAX_WORKGROUPS, Expression, ExpressionError
 from pytest_webgpu.kernels.kernel import Binding, KernelSource
 from pytest_webgpu.kernels.types import SCALAR_SIZES, Unsized, round_up
+from pytest_webgpu.ops.signature import PACKED, element, offers, signature, tensors
 from pytest_webgpu.ops.uniforms import Packer
 
 if TYPE_CHECKING:
-    from pytest_webgpu.ops.contract import Contract, TensorArg
+    from pytest_webgpu.ops.contract import Contract
+
+__all__ = ["PACKED", "BoundArgument", "Launch", "PassLaunch", "Unfit", "launch", "prefers", "signature"]
 
 Numbers = Mapping[str, int | float]
 Role = Literal["tensor", "uniform", "scalar", "scratch"]
-
-PACKED = {"f16x2": ("f16", 2, 4), "i8x4": ("i8", 4, 4), "q4_32": ("q4", 32, 20)}
-"""Packed storages: dtype, elements a block, bytes a block. q4_32: a word of f16 scale (low) and f16 zero point
-(high), then four words of eight nibbles each, the lowest nibble first; value = (nibble - zero point) * scale."""
-_DTYPES = {"float": ("f32", "f16"), "int": ("i32", "u32"), "bool": ("u32",)}
 
 
 class Unfit(Exception):
@@ -124,53 +122,6 @@ def prefers(op: Contract, kernel: KernelSource, dims: Mapping[str, int], scalars
     return all(meeting.holds(e, "prefer") for e in kernel.header.prefer)
 
 
-def signature(op: Contract, kernel: KernelSource) -> dict[str, str]:
-    """The dtype, or packed storage, of every tensor that the kernel binds, by the contract's names. KernelError."""
-    found: dict[str, str] = {}
-    for b in kernel.bindings:
-        name = kernel.header.bind.get(b.name, b.name)
-        if b.space == "storage" and name in _tensors(op):
-            dtype, storage = _element(kernel, b, _tensors(op)[name])
-            found[name] = dtype if storage == "plain" else storage
-    missing = [a for a in (*op.args, *op.outputs) if a.name not in found and not a.optional]
-    if missing:
-        name = missing[0].name
-        raise kernel.error(kernel.entries[0].line, f"{op.name} needs a binding `{name}` that the kernel lacks",
-                           f"the kernel binds: {listing(b.name for b in kernel.bindings)}; name one `{name}`, "
-                           f'or say which it is: [bind] VARIABLE = "{name}"')  # fmt: skip
-    return found
-
-
-def _tensors(op: Contract) -> dict[str, TensorArg]:
-    return {t.name: t for t in (*op.args, *op.outputs)}
-
-
-def _offers(op: Contract) -> str:
-    numbers = [*op.dims, *(s.name for s in op.scalars)]
-    return f"{op.name} offers tensors {listing(_tensors(op))}; numbers {listing(numbers)}"
-
-
-def _element(kernel: KernelSource, b: Binding, tensor: TensorArg) -> tuple[str, str]:
-    """The dtype and storage of a tensor's binding."""
-    storage = kernel.header.storage.get(tensor.name) or kernel.header.storage.get(b.name)
-    if not b.type.is_array and b.type.struct is not None:
-        raise kernel.error(b.line, f"`{b.name}` is a struct, not the tensor {tensor}",
-                           f"declare var<storage, {b.access}> {b.name}: array<f32>")  # fmt: skip
-    if storage is not None:
-        if b.type.struct is None and b.type.scalar not in ("u32", "i32"):
-            raise kernel.error(b.line, f"`{b.name}` is stored as {storage} but declared {b.type.text}",
-                               "declare it array<u32>, array<vec2<u32>> or array<vec4<u32>>")  # fmt: skip
-        return PACKED[storage][0], storage
-    if b.type.components == 3:
-        raise kernel.error(b.line, f"`{b.name}` is {b.type.text}, which leaves every fourth number unused",
-                           "declare it as scalars: array<f32>")  # fmt: skip
-    if b.type.scalar not in _DTYPES[tensor.kind]:
-        packed = f', or pack it: [storage] {tensor.name} = "f16x2"' if b.type.scalar == "u32" else ""
-        raise kernel.error(b.line, f"`{b.name}` is {b.type.text} where {kernel.header.op} has {tensor}",
-                           f"declare its elements {' or '.join(_DTYPES[tensor.kind])}{packed}")  # fmt: skip
-    return b.type.scalar, "plain"
-
-
 class _Meeting:
     def __init__(
         self, op: Contract, kernel: KernelSource, dims: Mapping[str, int], scalars: Numbers, tune: Mapping[str, int]
@@ -185,7 +136,7 @@ class _Meeting:
     def launch(self, spare: bool) -> Launch:
         self.check()
         arguments = tuple(self.argument(b) for b in self.kernel.bindings)
-        packer = Packer(self.kernel, self.numbers, self.names, _offers(self.op))
+        packer = Packer(self.kernel, self.numbers, self.names, offers(self.op))
         lines = {b.name: b.line for b in self.kernel.bindings}
         uniforms = {b.name: packer.uniform(b) for b in self.kernel.bindings if b.space == "uniform"}
         scalars = {a.variable: packer.number(a.dtype, self.numbers[a.name], a.variable, lines[a.variable])
@@ -195,13 +146,13 @@ class _Meeting:
         return Launch(self.kernel, arguments, passes, uniforms, scalars, self.names)
 
     def check(self) -> None:
-        known = {*_tensors(self.op), *self.numbers, *self.kernel.header.scratch}
+        known = {*tensors(self.op), *self.numbers, *self.kernel.header.scratch}
         named = [("bind", v, n) for v, n in self.kernel.header.bind.items()]
         named += [("storage", n, n) for n in self.kernel.header.storage]
         for table, key, name in named:
             if name not in known and not (table == "storage" and any(b.name == name for b in self.kernel.bindings)):
                 raise self.kernel.header_error(f"{table}.{key}", f'[{table}] names "{name}"',
-                                               nearest(name, known) + _offers(self.op))  # fmt: skip
+                                               nearest(name, known) + offers(self.op))  # fmt: skip
         signature(self.op, self.kernel)
         for e in self.kernel.header.requires:
             if not self.holds(e, "requires"):
@@ -233,7 +184,7 @@ class _Meeting:
             elif o.name not in given and o.default is None:
                 raise self.kernel.error(
                     o.line, f"override `{o.name}` has no default and {self.op.name} no such number",
-                    nearest(o.name, self.numbers) + f"{_offers(self.op)}; or give it a default, a list in [tune], "
+                    nearest(o.name, self.numbers) + f"{offers(self.op)}; or give it a default, a list in [tune], "
                     "an expression in [set]")  # fmt: skip
         scope = self.kernel.scope(given)
         for name in (*(o.name for o in self.kernel.overrides), *self.kernel.constants):
@@ -247,9 +198,9 @@ class _Meeting:
         name = self.kernel.header.bind.get(b.name, b.name)
         if b.space == "uniform":
             return self.bind(b, "uniform", b.name, b.type.scalar or "u32", (), round_up(self.size(b), 16))
-        tensor = _tensors(self.op).get(name)
+        tensor = tensors(self.op).get(name)
         if tensor is not None:
-            dtype, storage = _element(self.kernel, b, tensor)
+            dtype, storage = element(self.kernel, b, tensor)
             shape = self.shapes[name]
             output = any(o.name == name for o in self.op.outputs)
             if output and b.access == "read":
@@ -265,9 +216,9 @@ class _Meeting:
             return self.bind(b, "scratch", name, scratch.dtype, shape, self.bytes(b, scratch.dtype, "plain", shape))
         if name in self.numbers and b.type.scalar is not None and b.type.components == 1:
             return self.bind(b, "scalar", name, b.type.scalar, (1,), max(4, SCALAR_SIZES[b.type.scalar]))
-        known = [*_tensors(self.op), *self.numbers, *self.kernel.header.scratch]
+        known = [*tensors(self.op), *self.numbers, *self.kernel.header.scratch]
         raise self.kernel.error(b.line, f"`{b.name}` is no argument of {self.op.name}",
-                                nearest(name, known) + f"{_offers(self.op)}; where only the name differs: "
+                                nearest(name, known) + f"{offers(self.op)}; where only the name differs: "
                                 f'[bind] {b.name} = "..."')  # fmt: skip
 
     def bind(
