@@ -16,8 +16,13 @@ DISPATCH = {
                                        "pass-end", "finish", "submit", "wait", "whole")},
 }  # fmt: skip
 GENERATION = {
-    "kind": "generation", "model": "qwen2.5-0.5b", "dtype": "f32", "fusions": "all", "dispatches_per_token": 122,
+    "kind": "generation", "system": "pytest-webgpu", "model": "qwen2.5-0.5b", "dtype": "f32", "fusions": "all",
+    "dispatches_per_token": 122,
     "prompt_tokens": 5, "new_tokens": 50, "prefill_seconds": 0.01, "decode_seconds": 0.1, **WHERE,
+}  # fmt: skip
+PEER = {
+    "kind": "generation", "system": "transformers, eager", "model": "qwen2.5-0.5b", "dtype": "f32",
+    "prompt_tokens": 5, "new_tokens": 50, "prefill_seconds": 0.1, "decode_seconds": 1.0, "adapter": "cpu",
 }  # fmt: skip
 KERNEL = {"kind": "kernel", "key": "linear.tiled rows=896,k=896,n=4864", "dtype": "f32", "flops_per_second": 1.1e13,
           "share": 0.4, "limit": "multiply-add rate", **WHERE}  # fmt: skip
@@ -42,14 +47,15 @@ def test_the_paper_stands_alone_where_nothing_was_measured():
 
 
 def test_ours_stand_in_the_same_columns_and_unlike_things_are_labelled():
-    shown = tables(DISPATCH, GENERATION, KERNEL, {"kind": "conformance"})
+    shown = tables(DISPATCH, GENERATION, PEER, KERNEL, {"kind": "conformance"})
     submits, one_pass = ours(shown["What a dispatch costs"])
     assert submits["single us"] == "125"
     assert submits["total/100 us"] == "9.17"
     assert submits["b us [95 %]"] == "8 [7, 9]"
     assert "not the paper's submit a dispatch" in one_pass["remark"]
     assert "N = 50" in one_pass["remark"]
-    (end,) = ours(shown["End to end"])
+    end, peer = ours(shown["End to end"])
+    assert peer["what"] == "transformers, eager, qwen2.5-0.5b f32"
     assert float(end["tok/s"]) == pytest.approx(55 / 0.11)
     assert float(end["decode tok/s"]) == pytest.approx(490)
     assert "KV cache" in end["remark"]

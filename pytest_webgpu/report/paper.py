@@ -115,7 +115,10 @@ def _end_to_end(paper: Mapping[str, Any], ours: Sequence[Finding]) -> Table:
         rows.append(
             (OURS, what, _place(f), f"{_together(f):.1f}", decode, f"{1e3 * f['prefill_seconds']:.1f}", _remark(f))
         )
-    note = paper["end_to_end"]["unit"] + "; decode is new tokens over their own time, which the paper does not give"
+    note = (
+        paper["end_to_end"]["unit"]
+        + "; decode is all but the first new token over their own time, which the paper does not give"
+    )
     return Table(
         "End to end", ("whose", "what", "where", "tok/s", "decode tok/s", "first token ms", "remark"), rows, note
     )
