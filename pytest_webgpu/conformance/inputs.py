@@ -121,26 +121,23 @@ def _choices(contract: Contract, name: str, default: float | None) -> list[float
 def materialise(case: Case, contract: Contract, stored: Mapping[str, tuple[str, str]]) -> dict[str, Array]:
     """The arguments of the case by name, as they are stored: `stored` gives (dtype, storage) of each that is bound.
 
-    The first float tensor has the case's pattern; in one case of three the others have a tame one as well.
+    The first float tensor that may has the case's pattern; in one case of three the others have a tame one as well.
     """
     rng = np.random.default_rng(case.seed)
     names = {**case.dims, **case.scalars}
     shapes = contract.shapes(case.dims, case.scalars)
-    everywhere, first, made = case.seed % 3 == 2 and case.pattern not in WILD, True, {}
+    everywhere, unused, made = case.seed % 3 == 2 and case.pattern not in WILD, True, {}
     for arg in contract.args:
         if arg.name not in stored:
             continue
         dtype, storage = stored[arg.name]
-        shape = shapes[arg.name]
+        shape, draw = shapes[arg.name], contract.draw.get(arg.name)
         if arg.kind == "float":
-            values = (
-                PATTERNS[case.pattern if first or everywhere else "normal"](shape, rng)
-                if min(shape)
-                else np.zeros(shape)
-            )
-            first = False
+            patterned = (unused or everywhere) and (draw is None or case.pattern in draw)
+            unused = unused and not patterned
+            values = PATTERNS[case.pattern if patterned else "normal"](shape, rng) if min(shape) else np.zeros(shape)
         else:
-            values = _whole(arg, shape, contract.draw.get(arg.name), names, rng)
+            values = _whole(arg, shape, draw, names, rng)
         made[arg.name] = round_to(values, dtype, storage)
     return made
 

@@ -70,9 +70,10 @@ class ScalarArg:
 class Contract:
     """An op: its arguments, outputs and ranges, and the torch function that computes it. Callable like that one.
 
-    `where`: conditions on dims and scalars that every case meets. `draw`: values of scalars (a list to choose from)
-    and of integer tensors (`below`). `ties`: "first" when equal maxima go to the lowest index. `forms`: other
-    functions of the same arguments that are as right. `accumulate`: the precision in which sums may be formed.
+    `where`: conditions on dims and scalars that every case meets. `draw`: values of scalars and dims (a list to choose
+    from) and of integer tensors (`below`, or a list), and names of the patterns that a float tensor may have.
+    `ties`: "first" when equal maxima go to the lowest index. `forms`: other functions of the same arguments that are
+    as right. `accumulate`: the precision in which sums may be formed.
     """
 
     name: str
