@@ -79,9 +79,23 @@ class Chooser:
             raise known
         return known
 
+    def fitting(self, call: Call) -> list[KernelSource]:
+        """Every kernel that could run the call, with its tunables' first values."""
+        found = []
+        for kernel in self.library.for_op(call.op):
+            try:
+                self._fit(call, kernel, {})
+            except (Unfit, KernelError, NoKernel):
+                continue
+            found.append(kernel)
+        return found
+
+    def tune_key(self, call: Call) -> TuneKey:
+        return call.op, tuple(sorted(call.dims.items())), self.dtype
+
     def _choose(self, call: Call) -> Choice:
         kernels = self.library.for_op(call.op)
-        tuned = self.tuned.get((call.op, tuple(sorted(call.dims.items())), self.dtype))
+        tuned = self.tuned.get(self.tune_key(call))
         fitting: list[tuple[Any, Choice]] = []
         reasons = []
         for kernel in kernels:

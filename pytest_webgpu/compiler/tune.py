@@ -120,7 +120,8 @@ def _make(runner: Runner, launched: Launch, program: str, number: int, buffers: 
     for index, one in enumerate(launched.passes):
         pipelines.append(f"{program}.{index}")
         commands.append(MakePipeline(pipelines[-1], launched.kernel.code, one.entry, launched.slots(one.entry),
-                                     one.constants, tuple(sorted(launched.kernel.features))))  # fmt: skip
+                                     one.constants, tuple(sorted(launched.kernel.features)),
+                                     launched.workgroup_memory))  # fmt: skip
     dispatches = tuple(
         Dispatch(
             pipelines[index],

@@ -62,7 +62,8 @@ class Generation:
 
 class Generator:
     """A model on a runner. `dtype`: f32, or f16 for weights and caches in f16. `capacity`: positions of the cache,
-    rounded up to whole chunks. `library` may hold kernels that a user swapped in; `tuned`: see compiler.choose.
+    rounded up to whole chunks. `library` may hold kernels that a user swapped in. `tuned`: see compiler.choose; None
+    tunes each plan for a GPU that has timestamps (compiler.autotune), and takes the kernels' defaults elsewhere.
 
     Plans are made, or taken from `cache`, when first needed; `notes` says what was not fused. Raises CompilerError and
     ModelError.
@@ -87,6 +88,8 @@ class Generator:
         self.chunks = tuple(sorted(chunks))
         self.capacity = -(-capacity // self.chunks[0]) * self.chunks[0]
         self.library = library or Library(resources.folder("wgsl"))
+        info = runner.info
+        self.autotune = tuned is None and not info.software and "timestamp-query" in info.features
         self.tuned = dict(tuned or {})
         self.cache = cache or PlanCache()
         self.plans: dict[int, Plan] = {}
@@ -106,18 +109,26 @@ class Generator:
 
     def _key(self, tokens: int) -> str:
         info = self.runner.info
+        adapter = (info.adapter, info.driver, info.backend, info.implementation, info.version)
         return key_of(
             self.library, config=self.model.config, tokens=tokens, capacity=self.capacity, dtype=self.dtype,
-            fusions=self.fusions, tuned=self.tuned, features=sorted(info.features), limits=info.limits,
+            fusions=self.fusions, tuned=adapter if self.autotune else self.tuned, features=sorted(info.features),
+            limits=info.limits,
         )  # fmt: skip
 
     def _build(self, tokens: int) -> Plan:
+        from pytest_webgpu.compiler.autotune import Tuning
         from pytest_webgpu.compiler.capture import capture  # torch and transformers: not needed with a cached plan
         from pytest_webgpu.compiler.choose import Chooser
 
         bare, constants = self.model.on_meta()
         captured = capture(bare, tokens, self.capacity, constants)
-        return build(captured, Chooser(self.library, self.runner.info, self.dtype, self.tuned), self.fusions)
+        chooser = Chooser(self.library, self.runner.info, self.dtype, self.tuned)
+        plan = build(captured, chooser, self.fusions)
+        if self.autotune:
+            found = Tuning(chooser).tune(self.runner, plan)
+            plan = build(captured, Chooser(self.library, self.runner.info, self.dtype, found), self.fusions)
+        return plan
 
     @property
     def notes(self) -> list[str]:
