@@ -176,7 +176,8 @@ class Chooser:
             choice = self.choose(call)
         except NoKernel as error:
             return str(error)
-        if not self.library.is_swapped(choice.kernel) and not self._prefers(call, choice.kernel):
+        trusted = self.library.is_swapped(choice.kernel) or self.tune_key(call) in self.tuned
+        if not trusted and not self._prefers(call, choice.kernel):
             wanted = ", ".join(e.text for e in choice.kernel.header.prefer)
             return f"{choice.kernel.name} is not meant for {_shown(call)} (it prefers {wanted})"
         return None
