@@ -24,7 +24,7 @@ class Record:
     data: dict[str, Any]
 
 
-@dataclass
+@dataclass(eq=False)  # hashable: pytest keeps plugins in sets
 class Results:
     """Outcomes and findings of the tests that need WebGPU. A pytest plugin, so that it sees every report."""
 
