@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,36 +40,43 @@ class KernelFile(pytest.Module):
     def _getobj(self) -> types.ModuleType:
         module = types.ModuleType(self.path.stem)
         module.__file__ = str(self.path)
-        module.conformance = self._conformance()  # type: ignore[attr-defined]
+        for test in self._tests(options.resolve(self.config)):
+            setattr(module, test.__name__, test)
         return module
 
     def istestfunction(self, obj: object, name: str) -> bool:
-        return name == "conformance"  # whatever `python_functions` says
+        return name in ("conformance", "speed")  # whatever `python_functions` says
 
-    def _conformance(self) -> Callable[..., None]:
-        from pytest_webgpu.kernels.source import KernelError
-        from pytest_webgpu.plugin import state_of
-
+    def _tests(self, settings: options.Settings) -> Iterator[Callable[..., None]]:
         path = self.path
 
-        def conformance(wgsl: Any, variant: int) -> None:
+        def conformance(wgsl: Any, variant: int = 0) -> None:
             __tracebackhide__ = True
             wgsl.of(wgsl(path).variants[variant]).check()
 
+        def speed(wgsl: Any, dims: str, variant: int = 0) -> None:
+            __tracebackhide__ = True
+            wgsl.of(wgsl(path).variants[variant]).race(dims)
+
+        yield self._of_each_type(conformance)
+        if settings["bench"] and self.session.isinitpath(path):
+            yield pytest.mark.parametrize("dims", settings["dims"])(self._of_each_type(speed))
+
+    def _of_each_type(self, test: Callable[..., None]) -> Callable[..., None]:
+        """A test for each element type of the kernel; its place, in pytest's eyes, is the .wgsl and not this module."""
+        from pytest_webgpu.kernels.source import KernelError
+        from pytest_webgpu.plugin import state_of
+
+        assert isinstance(test, types.FunctionType)
+        test.__code__ = test.__code__.replace(co_filename=str(self.path), co_firstlineno=1)
         try:
-            variants = state_of(self.config).read(path).variants()
-            names = [kernel.name.removeprefix(path.stem).strip("[]") for kernel in variants]
+            kernels = state_of(self.config).read(self.path).variants()
         except KernelError:  # the test says so, which spoils nothing else as an error in collection would
-            names = [""]
-        # pytest gives as the place of a test where its code is from: the .wgsl, not this module
-        conformance.__code__ = conformance.__code__.replace(co_filename=str(path), co_firstlineno=1)
-        if len(names) == 1:
-            conformance.__defaults__ = (0,)
-            return conformance
-        parametrized: Callable[..., None] = pytest.mark.parametrize("variant", range(len(names)), ids=names)(
-            conformance
-        )
-        return parametrized
+            return test
+        if len(kernels) == 1:
+            return test
+        names = [kernel.name.removeprefix(self.path.stem).strip("[]") for kernel in kernels]
+        return pytest.mark.parametrize("variant", range(len(names)), ids=names)(test)
 
 
 def shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

@@ -60,6 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = config.stash[_SETTINGS] = options.resolve(config)
     results = config.stash[_RESULTS] = Results()
     config.pluginmanager.register(results, "webgpu-results")
+    if settings["bench"] and not settings["dims"]:
+        raise pytest.UsageError("--webgpu-bench needs dims to time at, such as --webgpu-dims=rows=1,cols=896")
     if settings["report"]:
         from pytest_webgpu.report import files
 

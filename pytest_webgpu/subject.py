@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_webgpu.conformance.check import Report
     from pytest_webgpu.gpu.job import Runner
     from pytest_webgpu.kernels.source import KernelSource
+    from pytest_webgpu.performance.stats import Comparison
     from pytest_webgpu.state import State
 
 
@@ -73,3 +74,14 @@ class Subject:
             info = self._wgsl.runner.info
             pytest.skip(f"{'; '.join(lacking)}, which {info.adapter} ({info.backend}) does not give")
         return reports
+
+    def race(self, dims: str) -> list[Comparison]:
+        """Each variant against the shipped kernels of its op, or against `--webgpu-against`: see bench.race.
+
+        `dims`: "rows=1,cols=896".
+        """
+        __tracebackhide__ = True
+        from pytest_webgpu.bench import parse_dims, race
+
+        wgsl, at = self._wgsl, parse_dims(dims)
+        return [c for kernel in self.variants for _, c in race(wgsl.state, wgsl.runner, kernel, at)]

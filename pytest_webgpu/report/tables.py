@@ -20,7 +20,7 @@ class Table:
 
 def all_tables(results: Results) -> Iterable[Table]:
     """Those that have rows, in the order in which a reader wants them."""
-    for make in (devices, conformance, dispatch, generation):
+    for make in (devices, conformance, dispatch, kernels, races, generation):
         table = make(results)
         if table.rows:
             yield table
@@ -72,6 +72,38 @@ def dispatch(results: Results) -> Table:
     columns = ("adapter", "mode", "dispatch b, us", "95 % interval", "wait a, us", "single op, us")
     notes = [f"{_device(found)}: {text}" for found in results.of("dispatch") for text in found["warnings"]]
     return Table("Cost of a dispatch", columns, rows, "; ".join(notes))
+
+
+def kernels(results: Results) -> Table:
+    """Time, and share of the slower of the adapter's copy bandwidth and multiply-add rate."""
+    rows = [
+        (
+            f["key"],
+            _device(f),
+            f"{f['seconds'] * 1e6:.1f}",
+            f"{f['share']:.0%} of {f['limit']}",
+            f"{f['bytes_per_second'] / 1e9:.3g}",
+            f"{f['flops_per_second'] / 1e9:.3g}",
+        )
+        for f in results.of("kernel")
+    ]
+    return Table("Kernels", ("kernel", "on", "us", "share", "GB/s", "GFLOP/s"), rows)
+
+
+def races(results: Results) -> Table:
+    """Paired comparisons: time over the other's."""
+    rows = [
+        (f["mine"], f["other"], f"{f['ratio']:.3f}", f"{f['low']:.3f} to {f['high']:.3f}", _faster(f))
+        for f in results.of("race")
+    ]
+    return Table("Against other kernels", ("kernel", "other", "time/other's", "95 % interval", "verdict"), rows)
+
+
+def _faster(race: dict[str, Any]) -> str:
+    if race["high"] < 1:
+        return "faster"
+    verdict = str(race["verdict"])
+    return {"worse": "slower", "not worse": "not slower"}.get(verdict, verdict)
 
 
 def generation(results: Results) -> Table:

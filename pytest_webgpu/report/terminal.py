@@ -61,6 +61,9 @@ def summary(results: Results, width: int) -> list[str]:
         lines += _columns((f"{op} {share}{'' if _all(n) else ' WRONG'}" for op, n, _, share in checked.rows), width)
     for found in results.of("dispatch"):
         lines += _dispatch(found)
+    lines += _kernels(results, width)
+    for mine, other, ratio, interval, verdict in tables.races(results).rows:
+        lines.append(f"{mine}: {ratio} [{interval}] of the time of {other}: {verdict}")
     for system, on, model, speed, first, count, right in tables.generation(results).rows:
         told = f", {count} dispatches a token, tokens {right or 'not checked'}" if count else f", on {on}"
         lines.append(f"{model}: {speed} tokens/s, first token {first} ms{told} ({system})")
@@ -81,6 +84,16 @@ def _dispatch(found: dict[str, Any]) -> list[str]:
         f"{base['naive_ratio']:.0f} times the cost of a dispatch",
         f"  published ({paper.SHORT}, {found['implementation']}, total/100, a submit each): {_published(found)}",
     ]
+
+
+def _kernels(results: Results, width: int) -> list[str]:
+    """Of each op the kernel that uses most of what the adapter can do."""
+    best: dict[str, float] = {}
+    for found in results.of("kernel"):
+        best[found["op"]] = max(best.get(found["op"], 0), found["share"])
+    shown = (f"{op} {share:.0%}" for op, share in sorted(best.items()))
+    title = "kernels at the shapes of Qwen2.5-0.5B, best share of the adapter's own copy bandwidth or flops:"
+    return [title, *_columns(shown, width)] if best else []
 
 
 def _published(found: dict[str, Any]) -> str:

@@ -1,0 +1,92 @@
+"""`--webgpu-bench`: is this kernel faster than the shipped ones of its op, or than it was, at these dims, here?"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_webgpu.kernels.source import KernelError, KernelSource, read_source
+from pytest_webgpu.ops.launch import Unfit, launch, signature
+from pytest_webgpu.performance.compare import compare_kernels
+from pytest_webgpu.performance.prepare import Candidate
+from pytest_webgpu.performance.stats import Comparison, Verdict
+
+if TYPE_CHECKING:
+    from pytest_webgpu.gpu.job import Runner
+    from pytest_webgpu.state import State
+
+
+def parse_dims(text: str) -> dict[str, int]:
+    """ "rows=1,cols=896". Raises pytest.UsageError."""
+    dims = {}
+    for word in text.split(","):
+        name, _, value = word.partition("=")
+        if not value.strip().isdigit():
+            raise pytest.UsageError(f"--webgpu-dims={text}: {word!r} is not NAME=INTEGER")
+        dims[name.strip()] = int(value)
+    return dims
+
+
+def race(state: State, runner: Runner, kernel: KernelSource, dims: dict[str, int]) -> list[tuple[str, Comparison]]:
+    """The kernel against each of the others, paired; recorded for the summary. The name is the other's.
+
+    Under `--webgpu-gate=fail` fails (AssertionError) when it got slower than `--webgpu-against`, under `strict` also
+    when that cannot be told. Skips the test when there is nothing to compare with.
+    """
+    __tracebackhide__ = True
+    op = state.contract(kernel)
+    mine = Candidate(op, kernel, dims)
+    others = [Candidate(op, other, dims) for other in _others(state, runner, kernel, dims)]
+    if not others:
+        pytest.skip(f"NOT MEASURED: there is no other kernel of {op.name} that runs at {mine.key}")
+    state.progress(f"bench: {mine.key} against {', '.join(other.kernel.name for other in others)}")
+    found = [(o.kernel.name, c) for o, c in zip(others, compare_kernels(runner, mine, others), strict=True)]
+    against = state.settings["against"]
+    for name, c in found:
+        state.record(
+            "race", mine=mine.key, other=f"{name} of {against}" if against else name, verdict=c.verdict.value,
+            ratio=c.ratio, low=c.low, high=c.high, rounds=c.rounds,
+        )  # fmt: skip
+        failing = {"fail": (Verdict.WORSE,), "strict": (Verdict.WORSE, Verdict.CANNOT_TELL)}
+        if against and c.verdict in failing.get(state.settings["gate"], ()):
+            raise AssertionError(f"{mine.key} takes {c.ratio:.2f} [{c.low:.2f}, {c.high:.2f}] of what {name} of "
+                                 f"{against} takes: {c.verdict.value}")  # fmt: skip
+    return found
+
+
+def _others(state: State, runner: Runner, kernel: KernelSource, dims: dict[str, int]) -> Sequence[KernelSource]:
+    against = state.settings["against"]
+    there = _older(state, kernel, against) if against else state.kernels.for_op(kernel.header.op)
+    op, fit = state.contract(kernel), []
+    for other in there:
+        itself = not against and other.sha == kernel.sha
+        if itself or signature(op, other) != signature(op, kernel) or not other.features <= set(runner.info.features):
+            continue
+        try:
+            launch(op, other, dims, {})
+        except Unfit:
+            continue
+        fit.append(other)
+    return fit
+
+
+def _older(state: State, kernel: KernelSource, against: str) -> list[KernelSource]:
+    """The kernel in the file that `--webgpu-against` names, or as it was in that git revision."""
+    path = kernel.path
+    if path is None:
+        raise KernelError(None, 1, "--webgpu-against: this kernel has no file", "give it one")
+    file = state.config.invocation_params.dir / against
+    if not file.is_file():
+        shown = subprocess.run(
+            ["git", "-C", str(path.parent), "show", f"{against}:./{path.name}"], capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        if shown.returncode:
+            remedy = "name a revision that has this file, or another file"
+            raise KernelError(path, 1, f"--webgpu-against={against}: {shown.stderr.strip()}", remedy)
+        file = state.keep(Path("against") / against.replace("/", "_") / path.name, shown.stdout, beside=path)
+    return [k for k in read_source(file).variants() if k.variant == kernel.variant]
