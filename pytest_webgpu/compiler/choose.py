@@ -221,3 +221,4 @@ def storage_of(node: fx.Node, dtype: str) -> Storage:
 def _shown(call: Call) -> str:
     dims = ", ".join(f"{k}={v}" for k, v in call.dims.items())
     return f"{dims} ({', '.join(f'{k}: {v}' for k, v in call.stored.items())})"
+

@@ -214,3 +214,5 @@ def coalesce(view: Tensor) -> tuple[list[int], list[int]]:
             sizes.append(size)
             strides.append(stride)
     return sizes or [1], strides or [1]
+
+

@@ -106,7 +106,11 @@ def _call(value: Any, pattern: Call, so_far: Match) -> list[Match]:
     orders = [list(node.args)]
     if pattern.commutative:
         orders.append([node.args[1], node.args[0], *node.args[2:]])
-    return [found for order in orders for found in _each([*zip(order, pattern.args, strict=False), *named], base)]
+    return [
+        found
+        for order in orders
+        for found in _each([*zip(order, pattern.args, strict=False), *named], base)
+    ]
 
 
 def _each(pairs: list[tuple[Any, Pattern]], so_far: Match) -> list[Match]:

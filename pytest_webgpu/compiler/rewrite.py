@@ -42,7 +42,9 @@ class Rewrite:
     def note(self, reason: str) -> None:
         self.notes[f"{self.fusion}: {reason}"] += 1
 
-    def make(self, before: fx.Node, name: str, arguments: Mapping[str, Any], of: Iterable[fx.Node]) -> fx.Node | None:
+    def make(
+        self, before: fx.Node, name: str, arguments: Mapping[str, Any], of: Iterable[fx.Node]
+    ) -> fx.Node | None:
         """A call of `name` in front of a node, in place of the calls `of`; None (and a note) where that cannot be."""
         swallowed = list(of)
         for node in swallowed:
@@ -125,3 +127,4 @@ def sole_user(node: fx.Node) -> fx.Node | None:
     """The one node that uses a value (through reshapes), if it is one."""
     found = set(users(node))
     return found.pop() if len(found) == 1 else None
+
