@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,47 +22,14 @@ import torch
 from torch import Tensor
 
 from pytest_webgpu.kernels.expression import Expression, parse
+from pytest_webgpu.ops.annotations import Below, ContractError, ScalarArg, TensorArg, below, read, where
 
-Kind = Literal["float", "int", "bool"]
+__all__ = [
+    "Below", "Contract", "ContractError", "ScalarArg", "TensorArg", "all_ops", "below", "get", "load", "op",
+]  # fmt: skip
+
 Names: TypeAlias = Mapping[str, int | float]
 SHIPPED = ("elementwise", "norm", "linear", "attention", "cache", "sampling", "reduce", "fused")
-
-
-class ContractError(Exception):
-    """A contract that says something impossible, or is used with shapes or arguments that it does not allow."""
-
-
-@dataclass(frozen=True)
-class Below:
-    """Integers drawn from 0 up to, and without, the value of `limit` (an expression in dims)."""
-
-    limit: str
-
-
-def below(limit: str) -> Below:
-    """For `draw=`: `{"ids": below("vocab")}`."""
-    return Below(limit)
-
-
-@dataclass(frozen=True)
-class TensorArg:
-    """A tensor of a contract: `dims` are expressions in dims ("rows", "2*cols", "1")."""
-
-    name: str
-    kind: Kind
-    dims: tuple[str, ...]
-    optional: bool = False
-    inplace: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.kind.capitalize()}[{' '.join(self.dims)}]" + (" | None" if self.optional else "")
-
-
-@dataclass(frozen=True)
-class ScalarArg:
-    name: str
-    kind: Literal["int", "float"]
-    default: int | float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +199,7 @@ def _register(contract: Contract) -> Contract:
         contract.fn.__module__, contract.fn.__qualname__,
     ):  # fmt: skip
         raise ContractError(
-            f"two functions register the op {contract.name!r}: {_where(known.fn)} and {_where(contract.fn)}; "
+            f"two functions register the op {contract.name!r}: {where(known.fn)} and {where(contract.fn)}; "
             "give one of them another name, @op(name=...)"
         )
     _registry[contract.name] = contract
@@ -271,52 +237,11 @@ def load(spec: str) -> Contract:
     return value if isinstance(value, Contract) else op(value)
 
 
-def _where(fn: Callable[..., Any]) -> str:
-    code = inspect.unwrap(fn).__code__
-    return f"{code.co_filename}:{code.co_firstlineno}"
-
-
 def _read(fn: Callable[..., Any], name: str, options: Mapping[str, Any]) -> Contract:
     """The contract that the annotations say."""
-    try:
-        hints = typing.get_type_hints(fn, include_extras=True)
-    except NameError as error:
-        raise ContractError(f"{_where(fn)}: {name}: an annotation cannot be read: {error}") from error
-    if "return" not in hints:
-        raise ContractError(f"{_where(fn)}: {name} says nothing of what it returns; annotate it, -> Float[Tensor, ...]")
-    args: list[TensorArg] = []
-    numbers: list[ScalarArg] = []
-    for parameter in inspect.signature(fn).parameters.values():
-        hint, default = hints.get(parameter.name), parameter.default
-        if hint in (int, float):
-            kind: Literal["int", "float"] = "int" if hint is int else "float"
-            numbers.append(ScalarArg(parameter.name, kind, None if default is parameter.empty else default))
-        else:
-            args.append(_tensor(fn, parameter.name, hint))
-    given = {a.name for a in args}
-    result = hints["return"]
-    if isinstance(result, type) and issubclass(result, tuple):
-        fields = typing.get_type_hints(result, include_extras=True)
-        outputs = [_tensor(fn, n, h, inplace=n in given) for n, h in fields.items()]
-    else:
-        outputs = [_tensor(fn, "out", result)]
-    names = {n for t in (*args, *outputs) for d in t.dims for n in parse(d).names}
+    said = read(fn, name)
+    names = {n for t in (*said.args, *said.outputs) for d in t.dims for n in parse(d).names}
+    scalars = tuple(s for s in said.scalars if s.name not in names)
+    sizes = tuple(s.name for s in said.scalars if s.name in names)
     listed = {k: tuple(options[k]) for k in ("where", "forms") if k in options}
-    return Contract(
-        name, fn, tuple(args), tuple(s for s in numbers if s.name not in names),
-        tuple(s.name for s in numbers if s.name in names), tuple(outputs), **{**options, **listed},
-    )  # fmt: skip
-
-
-def _tensor(fn: Callable[..., Any], name: str, hint: Any, inplace: bool = False) -> TensorArg:
-    optional = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
-    if optional:
-        hint = next((h for h in typing.get_args(hint) if h is not type(None)), None)
-    dims, dtypes = getattr(hint, "dim_str", None), getattr(hint, "dtypes", ())
-    if dims is None or getattr(hint, "array_type", None) is not Tensor:
-        raise ContractError(
-            f'{_where(fn)}: {name!r} is annotated {hint!r}; a tensor is Float[Tensor, "rows cols"] (jaxtyping), '
-            "a scalar int or float"
-        )
-    kind: Kind = "float" if any("float" in d for d in dtypes) else "bool" if "bool" in dtypes else "int"
-    return TensorArg(name, kind, tuple(dims.split()), optional, inplace)
+    return Contract(name, fn, said.args, scalars, sizes, said.outputs, **{**options, **listed})
