@@ -1,7 +1,6 @@
 """Dims and whole scalars for cases: a table of valid ones for each op and kernel, smallest first.
 
-Made ahead, so that Hypothesis draws an index and never filters, and small where dims are `override` constants (each
-shape is a pipeline then).
+Made ahead, so that Hypothesis draws an index and never filters.
 """
 
 from __future__ import annotations
@@ -30,7 +29,10 @@ HUGE = 65537  # more rows than a dimension of workgroups
 SCALARS = (0, 1, 2, 3, 5, 17, 64, 127)
 BUDGET = 1 << 17
 """Most elements (multiply-adds, for a product) of a drawn case; a fixed one may have 16 times as many."""
-DRAWN, DRAWN_OVERRIDES = 160, 6
+DRAWN = 160
+COMPILED = (64, 5, 128, 12, 96, 8, 256, 896, 2, 1, 0)
+"""What a dim or scalar that is an `override` is chosen from: each value is a pipeline, so it has the first few."""
+FEW = 3
 
 
 LIGHT, HEAVY, HEAVIEST = 1 << 17, 1 << 20, 1 << 23
@@ -56,7 +58,7 @@ def table(contract: Contract, kernel: KernelSource, software: bool = False) -> T
     if key not in _tables:
         source = _Sizes(contract, kernel, software)
         fixed = [n for n in _distinct(source.fixed()) if source.fits(n)]
-        drawn = [n for n in _distinct(source.drawn(DRAWN_OVERRIDES if source.compiled else DRAWN)) if source.fits(n)]
+        drawn = [n for n in _distinct(source.drawn(DRAWN)) if source.fits(n)]
         if not fixed and not drawn:
             raise ContractError(
                 f"{contract.name}, {kernel.name}: no sizes meet {' and '.join(source.texts) or 'its conditions'}; "
@@ -94,7 +96,7 @@ class _Sizes:
         self.bounding = {n for n in self.scalars if all("<" in c.text for c, _ in self.by_name[n])}
         overrides = {o.name for o in kernel.overrides}
         set_by = {n for exprs in kernel.header.set.values() for e in exprs for n in e.names}
-        self.compiled = bool((overrides | set_by) & known)
+        self.compiled = (overrides | set_by) & known
         self.group = self._workgroup()
         self.marks = sorted({self.group - 1, self.group, self.group + 1, 2 * self.group + 1} - {0})
         self.constants = sorted({c for text in self.texts for c in _numbers(text) if 1 < c <= 8192})
@@ -137,11 +139,11 @@ class _Sizes:
 
     def fixed(self) -> Iterator[Names]:
         """Each telling size for each dim in turn, the other dims small."""
-        sizes = (1, 5, self.group + 1) if self.compiled else (*FIXED, *self.marks)
-        for size in sizes:
+        for size in (*FIXED, *self.marks):
             for dim in self.contract.dims:
-                yield from self._with(dim, size)
-        if not self.compiled:
+                if dim not in self.compiled or size in self._choices(dim):
+                    yield from self._with(dim, size)
+        if self.contract.dims[0] not in self.compiled:
             yield from self._with(self.contract.dims[0], HUGE)
 
     def _with(self, dim: str, size: int) -> Iterator[Names]:
@@ -170,22 +172,25 @@ class _Sizes:
 
     def _choose(self, name: str, names: Names, wanted: Mapping[str, int], room: int) -> int | None:
         """The value wanted, or another at random, that no condition forbids."""
-        choices = list(self._choices(name, wanted))
+        choices = list(self._choices(name))
         first = wanted.get(name)
         self.random.shuffle(choices)
-        for value in choices if first is None else (first, *choices):
+        if first is not None and (name not in self.compiled or first in choices):
+            choices.insert(0, first)
+        for value in choices:
             if (value <= room or name in self.scalars) and self._allowed(name, {**names, name: value}):
                 return value
         return None
 
-    def _choices(self, name: str, wanted: Mapping[str, int]) -> Sequence[int]:
-        if name in self.scalars:
-            drawn = self.contract.draw.get(name)
-            return tuple(int(v) for v in drawn) if isinstance(drawn, (list, tuple)) else SCALARS
-        if isinstance(self.contract.draw.get(name), (list, tuple)):
-            return tuple(self.contract.draw[name])
+    def _choices(self, name: str) -> Sequence[int]:
+        drawn = self.contract.draw.get(name)
+        if isinstance(drawn, (list, tuple)):
+            return tuple(int(v) for v in drawn)
         telling = [m * c for c in self.constants for m in (1, 2, 3, 5)]
-        return (*SMALL, *SMALL, *MIDDLE, *self.marks, *telling, *LARGE)
+        if name in self.compiled:
+            alone = [c for c, needs in self.by_name[name] if needs == {name}]
+            return [v for v in (*COMPILED, *telling) if all(c.holds({name: v}) for c in alone)][:FEW]
+        return SCALARS if name in self.scalars else (*SMALL, *SMALL, *MIDDLE, *self.marks, *telling, *LARGE)
 
     def _allowed(self, name: str, names: Mapping[str, int]) -> bool:
         """Whether conditions on `name` hold, those that can be told; scalars still to come are taken as 0."""
