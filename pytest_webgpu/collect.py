@@ -45,7 +45,7 @@ class KernelFile(pytest.Module):
         return module
 
     def istestfunction(self, obj: object, name: str) -> bool:
-        return name in ("conformance", "speed")  # whatever `python_functions` says
+        return name in ("conformance", "speed", "mutants")  # whatever `python_functions` says
 
     def _tests(self, settings: options.Settings) -> Iterator[Callable[..., None]]:
         path = self.path
@@ -58,7 +58,13 @@ class KernelFile(pytest.Module):
             __tracebackhide__ = True
             wgsl.of(wgsl(path).variants[variant]).race(dims)
 
+        def mutants(wgsl: Any, variant: int = 0) -> None:
+            __tracebackhide__ = True
+            wgsl.of(wgsl(path).variants[variant]).mutate()
+
         yield self._of_each_type(conformance)
+        if settings["mutants"]:
+            yield self._of_each_type(mutants)
         if settings["bench"] and self.session.isinitpath(path):
             yield pytest.mark.parametrize("dims", settings["dims"])(self._of_each_type(speed))
 

@@ -171,6 +171,20 @@ class State:
     def check(self, kernel: KernelSource, runner: Runner, op: str | None = None) -> Report:
         """Holds the kernel to its op (or to `op`) and records what came of it. Raises ConformanceFailure."""
         __tracebackhide__ = True
+        found = {"op": op or kernel.header.op, "kernel": kernel.name, "fingerprint": _fingerprint(runner.info)}
+        report = None
+        try:
+            report = self.hold(kernel, runner, op)
+        finally:
+            if report is None:
+                self.record("conformance", **found, passed=False, cases=0, headroom=None, notes=[])
+        headroom = report.headroom or None
+        self.record("conformance", **found, passed=True, cases=report.cases, headroom=headroom, notes=report.notes)
+        return report
+
+    def hold(self, kernel: KernelSource, runner: Runner, op: str | None = None) -> Report:
+        """The same without a record. A text that a compiler refuses is a KernelError at its line."""
+        __tracebackhide__ = True
         from pytest_webgpu.conformance.check import Settings as HowMuch
         from pytest_webgpu.conformance.check import check
         from pytest_webgpu.conformance.inputs import Case
@@ -180,19 +194,11 @@ class State:
         how_much = HowMuch(
             reference=self.settings["reference"], replay=Case.from_json(replay) if replay is not None else None
         )
-        found = {"op": op or kernel.header.op, "kernel": kernel.name, "fingerprint": _fingerprint(runner.info)}
-        report = None
         try:
-            report = check(self.contract(kernel, op), kernel, runner, settings=how_much)
+            return check(self.contract(kernel, op), kernel, runner, settings=how_much)
         except CompileError as error:
             line, who = error.details.get("line") or 1, runner.info.implementation
             raise kernel.error(line, f"{who} does not compile it", error.message.strip()) from None
-        finally:
-            if report is None:
-                self.record("conformance", **found, passed=False, cases=0, headroom=None, notes=[])
-        headroom = report.headroom or None
-        self.record("conformance", **found, passed=True, cases=report.cases, headroom=headroom, notes=report.notes)
-        return report
 
     def contract(self, kernel: KernelSource, op: str | None = None) -> Contract:
         """What the kernel claims to be, or `op` where that is given. Raises KernelError, which points at the claim."""

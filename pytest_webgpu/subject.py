@@ -75,6 +75,30 @@ class Subject:
             pytest.skip(f"{'; '.join(lacking)}, which {info.adapter} ({info.backend}) does not give")
         return reports
 
+    def mutate(self, most: int = 40) -> None:
+        """Checks at most `most` mutants of each variant, as unlike each other as can be, and records which survive.
+
+        A mutant that does not compile, or is no kernel any more, does not count.
+        """
+        __tracebackhide__ = True
+        from pytest_webgpu.conformance.failure import ConformanceFailure
+        from pytest_webgpu.kernels.mutants import mutants, spread
+        from pytest_webgpu.kernels.source import KernelError
+
+        state, killed, survivors = self._wgsl.state, 0, []
+        for kernel in self.variants:
+            chosen = spread(mutants(kernel), most)
+            state.progress(f"mutants: {len(chosen)} of {kernel.name}")
+            for mutant in chosen:
+                try:
+                    state.hold(kernel.rewritten(mutant.text), self._wgsl.runner)
+                    survivors.append({"name": mutant.name, "diff": mutant.diff})
+                except ConformanceFailure:
+                    killed += 1
+                except KernelError:
+                    continue
+            state.record("mutants", kernel=kernel.name, op=kernel.header.op, killed=killed, survivors=survivors)
+
     def race(self, dims: str) -> list[Comparison]:
         """Each variant against the shipped kernels of its op, or against `--webgpu-against`: see bench.race.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,18 @@ def test_a_preprocessor_that_fails(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_inprocess("mine.wgsl", "--webgpu-preprocess=sed s/ {file}")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*mine.wgsl:1: --webgpu-preprocess failed: sed: *unterminated*"])
+
+
+def test_mutants_are_counted_and_survivors_shown(pytester: pytest.Pytester) -> None:
+    kernel(pytester, ADD)
+    result = pytester.runpytest_inprocess("mine.wgsl", "-k", "mutants", "--webgpu-mutants", QUICK)
+    result.assert_outcomes(passed=1, deselected=1)
+    result.stdout.re_match_lines([r"mutants of mine: \d+ of \d+ found by the checks"])
+    found = re.search(r"mutants of mine: (\d+) of (\d+)", result.stdout.str())
+    assert found is not None
+    killed, total = map(int, found.groups())
+    assert killed > total / 2
+    assert result.stdout.str().count("  not found: mine:12:") == total - killed
 
 
 BAD = {

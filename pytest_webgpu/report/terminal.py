@@ -64,6 +64,8 @@ def summary(results: Results, width: int) -> list[str]:
     lines += _kernels(results, width)
     for mine, other, ratio, interval, verdict in tables.races(results).rows:
         lines.append(f"{mine}: {ratio} [{interval}] of the time of {other}: {verdict}")
+    for found in results.of("mutants"):
+        lines += _mutants(found)
     for system, on, model, speed, first, count, right in tables.generation(results).rows:
         told = f", {count} dispatches a token, tokens {right or 'not checked'}" if count else f", on {on}"
         lines.append(f"{model}: {speed} tokens/s, first token {first} ms{told} ({system})")
@@ -94,6 +96,16 @@ def _kernels(results: Results, width: int) -> list[str]:
     shown = (f"{op} {share:.0%}" for op, share in sorted(best.items()))
     title = "kernels at the shapes of Qwen2.5-0.5B, best share of the adapter's own copy bandwidth or flops:"
     return [title, *_columns(shown, width)] if best else []
+
+
+def _mutants(found: dict[str, Any]) -> list[str]:
+    survivors = found["survivors"]
+    lines = [
+        f"mutants of {found['kernel']}: {found['killed']} of {found['killed'] + len(survivors)} found by the checks"
+    ]
+    for survivor in survivors:
+        lines += [f"  not found: {survivor['name']}", *(f"    {line}" for line in survivor["diff"].splitlines()[3:])]
+    return lines
 
 
 def _published(found: dict[str, Any]) -> str:
