@@ -91,3 +91,13 @@ def test_two_workers_of_xdist_see_the_same_tests(pytester: pytest.Pytester) -> N
     result = pytester.runpytest_subprocess("-n2", "--webgpu-backend=all")
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["PASSED: * passed"])
+
+
+def test_folders_with_conftests_of_their_own(pytester: pytest.Pytester) -> None:
+    for name in ("one", "two"):
+        folder = pytester.mkpydir(name)
+        (folder / "conftest.py").write_text("")
+        (folder / f"test_{name}.py").write_text(ASKS)
+    result = pytester.runpytest_inprocess()
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["PASSED: 2 passed"])
