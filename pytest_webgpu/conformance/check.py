@@ -5,9 +5,8 @@ report = check(get("rms_norm"), kernel, runner)      # raises ConformanceFailure
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from pytest_webgpu.conformance.execute import Planned, Ran, Session, Variant, pl
 from pytest_webgpu.conformance.failure import ConformanceFailure, Subject
 from pytest_webgpu.conformance.inputs import Case, cases, fixed_cases, smaller_cases
 from pytest_webgpu.conformance.judge import Verdict, judge
-from pytest_webgpu.conformance.running_error import Calibration
+from pytest_webgpu.conformance.settings import BATCH, Report, Settings, hypothesis_settings, register_profiles
 from pytest_webgpu.conformance.sizes import LIGHT, invocations
 from pytest_webgpu.gpu.job import (
     CompileError,
@@ -37,56 +36,23 @@ from pytest_webgpu.ops.contract import Contract
 if TYPE_CHECKING:
     from pytest_webgpu.kernels.kernel import KernelSource
 
-PROFILES = {"webgpu-quick": 4, "webgpu": 16, "webgpu-thorough": 160}
-"""Hypothesis profiles, and how many batches of 1 to BATCH cases each draws."""
-BATCH = 8
+__all__ = ["ConformanceFailure", "Report", "Settings", "check", "register_profiles", "run_case"]
 EVERYTHING: tuple[Variant, ...] = ("base", "again", "reversed", "high", "low")
 THOROUGH_FIRST, THOROUGH_EVERY = 10, 4  # which cases run in every variant: the first ten, then one in four
 RETRIES = 5
 SHRINKS = 16  # smaller cases tried in place of a fixed one that failed
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How much to check.
+class Wrong(Exception):
+    """A case that is not right, on its way to be simplified and told."""
 
-    `max_examples`: batches that Hypothesis draws; None takes the loaded `webgpu...` profile. `reference`: "cpu" or
-    "cuda". `replay`: this one case and no other. `calibration`: None measures the adapter's builtins once.
-    `deadline`: seconds that a job may take, and that each pipeline in it may take to compile.
-    """
+    def __init__(self, case: Case, verdict: Verdict) -> None:
+        super().__init__(case, verdict)
+        self.case, self.verdict = case, verdict
 
-    max_examples: int | None = None
-    derandomize: bool = True
-    reference: str = "cpu"
-    replay: Case | None = None
-    calibration: Calibration | None = None
-    deadline: float = 20.0
-
-
-@dataclass
-class Report:
-    """A kernel that is right: how much was checked, and how much of its bounds it uses (`headroom`, 0 to 1)."""
-
-    op: str
-    kernel: str
-    adapter: str
-    cases: int = 0
-    elements: int = 0
-    unspecified: int = 0
-    headroom: float = 0.0
-    loosest: float = 0.0
-    notes: list[str] = field(default_factory=list)
-
-
-def register_profiles() -> None:
-    """Makes the profiles known to Hypothesis, for `--hypothesis-profile`."""
-    import hypothesis
-
-    for name, examples in PROFILES.items():
-        hypothesis.settings.register_profile(
-            name, max_examples=examples, deadline=None, derandomize=True, database=None, print_blob=True,
-            suppress_health_check=list(hypothesis.HealthCheck),
-        )  # fmt: skip
+    @property
+    def cause(self) -> str:
+        return self.verdict.findings[0].cause
 
 
 def check(contract: Contract, kernel: KernelSource, runner: Runner, *, settings: Settings | None = None) -> Report:
@@ -124,81 +90,68 @@ class _Check:
         self.software = software
         self.deterministic = contract.deterministic and kernel.header.deterministic
         self.report = Report(contract.name, kernel.name, self.subject.adapter)
-        self.stopped: Exception | None = None
 
     def run(self) -> Report:
         __tracebackhide__ = True
-        if self.settings.replay is not None:
-            self.hold([self.settings.replay], everything=True)
-        else:
-            try:
-                self.hold(self.fixed[:1], everything=True)  # alone: a kernel that always hangs is told at once
-                for batch in _batches(self.fixed[1:], BATCH):
-                    self.hold(batch, everything=True)
-            except ConformanceFailure as wrong:
-                raise self.simplest(wrong) from None
-            self.drawn()
+        try:
+            if self.settings.replay is not None:
+                self.hold([self.settings.replay], everything=True)
+            else:
+                self.held_fixed()
+                self.held_drawn()
+        except Wrong as wrong:
+            raise self.failed(wrong.case, wrong.verdict) from None
         return self.finished()
 
-    def simplest(self, wrong: ConformanceFailure) -> ConformanceFailure:
-        """The failure of the smallest sizes that fail alike, among some that are smaller than this fixed case's."""
-        if wrong.final or wrong.case is None:
-            return wrong
-        below = math.prod(wrong.case.dims.values())
-        for case in smaller_cases(self.contract, self.kernel, self.software, wrong.case, below)[:SHRINKS]:
-            try:
-                self.hold([case], everything=True)
-            except ConformanceFailure as simpler:
-                if simpler.cause == wrong.cause:
-                    return simpler
-        return wrong
+    def held_fixed(self) -> None:
+        try:
+            self.hold(self.fixed[:1], everything=True)  # alone: a kernel that always hangs is told at once
+            for batch in _batches(self.fixed[1:], BATCH):
+                self.hold(batch, everything=True)
+        except Wrong as wrong:
+            smaller = smaller_cases(self.contract, self.kernel, self.software, wrong.case)
+            for case in smaller[:SHRINKS]:
+                try:
+                    self.hold([case], everything=True)
+                except Wrong as simpler:
+                    if simpler.cause == wrong.cause:
+                        raise
+            raise
 
-    def drawn(self) -> None:
+    def held_drawn(self) -> None:
         """Cases drawn by Hypothesis, and shrunk by it; one of them where this runs inside a test that it drives."""
-        __tracebackhide__ = True
         import hypothesis
         from hypothesis import strategies as st
 
         if hypothesis.currently_in_test_context():
             self.hold([replace(self.fixed[-1], pattern="normal", seed=self.fixed[-1].seed + 1)])
             return
-        register_profiles()
-        default = hypothesis.settings()
-        chosen = default if default.max_examples in PROFILES.values() else hypothesis.settings.get_profile("webgpu")
-        chosen = hypothesis.settings(
-            chosen, max_examples=self.settings.max_examples or chosen.max_examples, deadline=None, database=None,
-            derandomize=self.settings.derandomize, report_multiple_bugs=False, print_blob=False,
-            suppress_health_check=list(hypothesis.HealthCheck),
-            phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
-        )  # fmt: skip
+        stopped: Exception | None = None
 
-        @chosen
+        @hypothesis_settings(self.settings)
         @hypothesis.given(st.lists(cases(self.contract, self.kernel, self.software), min_size=1, max_size=BATCH))
         def examples(batch: list[Case]) -> None:
-            if self.stopped is None:
+            nonlocal stopped
+            if stopped is None:
                 try:
                     self.hold(batch)
-                except ConformanceFailure as wrong:
-                    if wrong.final:
-                        self.stopped = wrong
+                except Wrong as wrong:
+                    if self.verdicts([wrong.case], everything=True)[0].right:
+                        stopped = wrong  # it does not fail each time, which Hypothesis would take amiss
                     else:
                         raise
                 except Exception as error:  # a hang or a crash is not to be tried again
-                    self.stopped = error
+                    stopped = error
 
-        try:
-            examples()
-        except ConformanceFailure as wrong:
-            raise wrong.with_traceback(None) from None
-        if self.stopped is not None:
-            raise self.stopped from None
+        examples()
+        if stopped is not None:
+            raise stopped
 
     def hold(self, batch: Sequence[Case], everything: bool = False) -> None:
-        """Runs a batch; raises ConformanceFailure for the first case that is wrong."""
-        __tracebackhide__ = True
+        """Runs a batch; raises Wrong for the first case that is."""
         for case, verdict in zip(batch, self.verdicts(batch, everything), strict=True):
             if not verdict.right:
-                raise self.failed(case, verdict)
+                raise Wrong(case, verdict)
             self.report.cases += 1
             self.report.elements += verdict.elements
             self.report.unspecified += verdict.unspecified
@@ -242,7 +195,7 @@ class _Check:
     def broken(self, case: Case, error: GpuError) -> ConformanceFailure:
         cause = _WORDS.get(type(error), "refused")
         text = failure.describe_error(self.subject, case, cause, error)
-        return ConformanceFailure(text, case, cause, final=True)
+        return ConformanceFailure(text + self.left_behind(self.plan(case), {}, text), case, cause)
 
     def wanted(self, planned: Planned) -> dict[str, Bounded]:
         dtypes = {a.name: a.dtype for a in planned.launch.arguments if a.role == "tensor"}
@@ -261,14 +214,24 @@ class _Check:
         worst = next((v for v in again if not v.right), verdict)
         element = next((f.element for f in worst.findings if f.element is not None), None)
         shares: list[tuple[str, str, float]] = []
+        planned = self.plan(case)
         if element is not None and element.bound > 0:
-            planned = self.plan(case)
             shares = explain(
                 self.contract, self.tensors(planned), {**case.scalars, **case.dims}, element.output, element.index,
                 case.independent, self.calibration,
             )  # fmt: skip
         text = failure.describe(self.subject, case, worst, failures + 1, RETRIES + 1, shares)
-        return ConformanceFailure(text, case, worst.findings[0].cause, final=failures < RETRIES)
+        text += self.left_behind(planned, self.wanted(planned), text)
+        return ConformanceFailure(text, case, worst.findings[0].cause)
+
+    def left_behind(self, planned: Planned, wanted: Mapping[str, Bounded], text: str) -> str:
+        """The line that says where the reproducer lies; nothing where none was asked for."""
+        if self.settings.failures is None:
+            return ""
+        from pytest_webgpu.conformance import reproducer
+
+        place = reproducer.write(self.settings.failures, self.subject, planned, wanted, text)
+        return f"\n  without us     python {place / 'reproduce.py'}"
 
     def finished(self) -> Report:
         report = self.report

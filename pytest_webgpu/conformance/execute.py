@@ -172,22 +172,16 @@ class _Batch:
                 bound[a.variable] = self._shared[shared]
                 continue
             if a.role == "uniform":
-                data = planned.launch.uniforms[a.variable].ljust(a.size, b"\0")
-                offset = _append(self.uniform, data, self.align_uniform)
+                offset = _append(self.uniform, contents(planned, a, fill)[0], self.align_uniform)
                 bound[a.variable] = self._shared[shared] = Bound(a.group, a.binding, UNIFORM, offset, a.size)
                 continue
-            data = b""
-            if a.role == "scalar":
-                data = planned.launch.scalars[a.variable]
-            elif a.role == "tensor" and a.name in planned.inputs:
-                data = pack(planned.inputs[a.name], a.dtype, a.storage)
-            size = a.size if a.exact else a.size + GUARD
-            content = data + _words(fill, size)[len(data) :]
+            content, data = contents(planned, a, fill)
+            size = len(content)
             writable = a.access != "read"
             offset = _append(self.write if writable else self.read, content, self.align)
             bound[a.variable] = Bound(a.group, a.binding, WRITE if writable else READ, offset, size)
             if writable:
-                regions.append(_Region(a, offset, len(data), content))
+                regions.append(_Region(a, offset, data, content))
             else:
                 self._shared[shared] = bound[a.variable]
         return regions, bound
@@ -198,14 +192,23 @@ class _Batch:
                 yield WriteBuffer(name, bytes(content))
 
 
+def contents(planned: Planned, a: BoundArgument, fill: int) -> tuple[bytes, int]:
+    """What a binding holds beforehand, guard included, and how many of its bytes are data."""
+    if a.role == "uniform":
+        return planned.launch.uniforms[a.variable].ljust(a.size, b"\0"), a.size
+    data = b""
+    if a.role == "scalar":
+        data = planned.launch.scalars[a.variable]
+    elif a.role == "tensor" and a.name in planned.inputs:
+        data = pack(planned.inputs[a.name], a.dtype, a.storage)
+    size = a.size if a.exact else a.size + GUARD
+    return data + (fill.to_bytes(4, "little") * -(-size // 4))[len(data) : size], len(data)
+
+
 def _append(buffer: bytearray, data: bytes, align: int) -> int:
     offset = -(-len(buffer) // align) * align
     buffer += bytes(offset - len(buffer)) + data + bytes(-len(data) % 4)
     return offset
-
-
-def _words(fill: int, size: int) -> bytes:
-    return fill.to_bytes(4, "little") * -(-size // 4)
 
 
 def _read(regions: list[_Region], data: NDArray[np.uint8], fill: int) -> Ran:

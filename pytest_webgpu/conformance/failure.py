@@ -17,14 +17,11 @@ if TYPE_CHECKING:
 
 
 class ConformanceFailure(AssertionError):
-    """A kernel is wrong. The message is the whole report; `case` shows it again, `cause` says what is likely.
+    """A kernel is wrong. The message is the whole report; `case` shows it again, `cause` says what is likely."""
 
-    `final`: not to be tried again (it hung, or does not fail each time), so that it is not shrunk.
-    """
-
-    def __init__(self, message: str, case: Case | None = None, cause: str = "", final: bool = False) -> None:
+    def __init__(self, message: str, case: Case | None = None, cause: str = "") -> None:
         super().__init__(message)
-        self.case, self.cause, self.final = case, cause, final
+        self.case, self.cause = case, cause
 
 
 @dataclass(frozen=True)

@@ -90,13 +90,12 @@ def fixed_cases(contract: Contract, kernel: KernelSource, software: bool = False
     ]  # fmt: skip
 
 
-def smaller_cases(
-    contract: Contract, kernel: KernelSource, software: bool, case: Case, size: int
-) -> list[Case]:  # fmt: skip
+def smaller_cases(contract: Contract, kernel: KernelSource, software: bool, case: Case) -> list[Case]:
     """Cases like this one but of fewer elements (the product of dims), the smallest first."""
     floats = {n: v for n, v in case.scalars.items() if isinstance(v, float)}
-    made = [_case(contract, n, case.pattern, case.seed, floats, case.tune)
-            for n in table(contract, kernel, software).drawn]  # fmt: skip
+    made = [_case(contract, names, case.pattern, case.seed, floats, case.tune)
+            for names in table(contract, kernel, software).drawn]  # fmt: skip
+    size = math.prod(case.dims.values())
     return [c for c in made if math.prod(c.dims.values()) < size]
 
 
