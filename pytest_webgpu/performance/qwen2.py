@@ -1,0 +1,158 @@
+"""Qwen2.5 on an adapter beside torch on the same machine: the whole table of figures, from one command.
+
+    python -m pytest_webgpu.performance.qwen2 --models qwen2.5-0.5b --dtypes f32 f16 --out FILE.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_webgpu.gpu import open_runner
+from pytest_webgpu.gpu.adapters import choose
+from pytest_webgpu.gpu.job import Job, MeasureDeviceTime, MissingFeature, Runner
+from pytest_webgpu.performance.roofline import measure_roofline
+from pytest_webgpu.qwen2 import peer, reference
+from pytest_webgpu.qwen2.config import Model, find_model
+from pytest_webgpu.qwen2.generate import Generator
+
+ROUNDS = 5
+LONG_PROMPT = 512
+
+
+def prompt_of(model: Model, length: int) -> list[int]:
+    """Token ids drawn from a seed."""
+    drawn: list[int] = np.random.default_rng(0).integers(0, model.vocab, length).tolist()
+    return drawn
+
+
+def measure_webgpu(runner: Runner, model: Model, dtype: str, prompt: int, new: int, fusions: str) -> dict[str, Any]:
+    """Decode after a short prompt, time to first token of a long one, and where a token's time goes."""
+    began = time.perf_counter()
+    generator = Generator(model, runner, dtype, fusions, capacity=max(prompt + new, LONG_PROMPT + 16))
+    try:
+        first = generator.generate(prompt_of(model, prompt), new, logits=True)
+        compiled = time.perf_counter() - began
+        rounds = [generator.generate(prompt_of(model, prompt), new) for _ in range(ROUNDS)]
+        long = [generator.generate(prompt_of(model, LONG_PROMPT), 1).prefill_seconds for _ in range(ROUNDS + 1)][1:]
+        plan = generator.plan(1)
+        return {
+            "first_run_seconds": compiled,
+            "token_ms": 1e3 * statistics.median(r.decode_seconds for r in rounds) / (new - 1),
+            "host_ms": 1e3 * statistics.median(r.encode_seconds for r in rounds) / (new - 1),
+            "device_ms": _device_ms(runner, generator.session.program(plan, "body")),
+            "first_token_ms": 1e3 * statistics.median(r.prefill_seconds for r in rounds),
+            f"first_token_{LONG_PROMPT}_ms": 1e3 * statistics.median(long),
+            "counts_per_token": rounds[0].counts_per_token,
+            "by_op_us": _by_op(runner, generator),
+            "weight_bytes": sum(b.size for b in plan.buffers.values() if b.kind == "weight"),
+            "tokens": first.tokens,
+            "same_tokens_each_round": all(r.tokens == first.tokens for r in rounds),
+            "logits": first.logits,
+            "kernels": sorted({f"{s.op} {dict(s.dims)}: {s.kernel} {dict(s.tune)}" for s in plan.steps}),
+            "notes": generator.notes,
+        }
+    finally:
+        generator.close()
+
+
+def _device_ms(runner: Runner, program: str) -> float | None:
+    try:
+        value = runner.run(Job((MeasureDeviceTime(program, repeats=8),))).values[0] or {}
+    except MissingFeature:
+        return None
+    return 1e3 * float(statistics.median(one for (one,) in value["seconds"]))
+
+
+def _by_op(runner: Runner, generator: Generator) -> dict[str, float] | None:
+    """Microseconds of device time a token by op and shape; each dispatch in a pass of its own, so their sum is more."""
+    plan = generator.plan(1)
+    labels = [f"{s.op} {_shape(s.dims)}" for s in plan.steps for _ in s.passes]
+    try:
+        value = runner.run(Job((MeasureDeviceTime(generator.session.program(plan, "body")),))).values[0] or {}
+    except MissingFeature:
+        return None
+    medians = [statistics.median(times) for times in zip(*value["seconds"], strict=True)]
+    totals: dict[str, float] = {}
+    for label, seconds in zip(labels, medians, strict=True):
+        totals[label] = totals.get(label, 0.0) + 1e6 * seconds
+    return {label: round(us, 2) for label, us in sorted(totals.items(), key=lambda item: -item[1])}
+
+
+def _shape(dims: Any) -> str:
+    return " ".join(f"{k}={v}" for k, v in dims.items())
+
+
+def measure_cuda(model: Model, dtype: str, prompt: int, new: int, methods: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """transformers on CUDA with the same weights: eager, and compiled with a static cache and CUDA graphs."""
+    bare = reference.transformers_model(model, dtype, "cuda")
+    for method in methods:
+        speed = peer.measure(bare, prompt_of(model, prompt), new, method, ROUNDS)
+        long = peer.measure(bare, prompt_of(model, LONG_PROMPT), 2, method, ROUNDS)
+        yield asdict(speed) | {f"first_token_{LONG_PROMPT}_ms": long.first_token_ms}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="+", default=["qwen2.5-0.5b", "qwen2.5-1.5b"])
+    parser.add_argument("--dtypes", nargs="+", default=["f32", "f16"])
+    parser.add_argument("--prompt", type=int, default=32)
+    parser.add_argument("--new", type=int, default=128)
+    parser.add_argument("--backend", default="auto")
+    parser.add_argument("--implementation", default="wgpu-native")
+    parser.add_argument("--adapter")
+    parser.add_argument("--fusions", default="all")
+    parser.add_argument("--cuda", nargs="*", default=["eager", "compiled"], help="torch methods, or none")
+    parser.add_argument("--no-judge", action="store_true", help="leave out the comparison of tokens and logits")
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args(arguments)
+    adapter = choose(asked.backend, asked.implementation, asked.adapter)
+    runner = open_runner(adapter, limits="max")
+    info = runner.info
+    copy = measure_roofline(runner).bandwidth.value
+    report: dict[str, Any] = {
+        "date": date.today().isoformat(),
+        "adapter": {n: getattr(info, n) for n in ("implementation", "version", "backend", "adapter", "driver", "os")},
+        "prompt_tokens": asked.prompt, "new_tokens": asked.new, "copy_bytes_per_second": copy, "rows": [],
+    }  # fmt: skip
+    print(f"{info.adapter} on {info.backend}, {info.implementation} {info.version}; copy {copy / 1e9:.0f} GB/s")
+    for name in asked.models:
+        model = find_model(name)
+        for dtype in asked.dtypes:
+            row = {"model": model.name, "dtype": dtype, "fusions": asked.fusions}
+            ours = measure_webgpu(runner, model, dtype, asked.prompt, asked.new, asked.fusions)
+            logits = ours.pop("logits")
+            row["webgpu"] = ours | {"share_of_copy": ours["weight_bytes"] / (ours["token_ms"] * 1e-3) / copy}
+            print(f"{name} {dtype} webgpu: {_brief(row['webgpu'])}", flush=True)
+            if not asked.no_judge:
+                verdict = reference.judge(model, prompt_of(model, asked.prompt), ours["tokens"], logits, dtype)
+                row["verdict"] = {"ok": verdict.ok, "text": str(verdict)}
+                print(f"  {verdict}", flush=True)
+            for speed in measure_cuda(model, dtype, asked.prompt, asked.new, asked.cuda) if asked.cuda else ():
+                row[f"cuda_{speed['method']}"] = speed
+                ratio = speed["token_ms"] / ours["token_ms"]
+                print(f"  cuda {speed['method']}: {_brief(speed)}; webgpu is {ratio:.2f} x as fast", flush=True)
+            report["rows"].append(row)
+            if asked.out:
+                asked.out.write_text(json.dumps(report, indent=1) + "\n")
+    runner.close()
+    return 0
+
+
+def _brief(row: dict[str, Any]) -> str:
+    shown = {k: v for k, v in row.items() if isinstance(v, float)}
+    return ", ".join(f"{k} {v:.3f}" for k, v in shown.items())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
