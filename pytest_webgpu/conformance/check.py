@@ -211,8 +211,8 @@ class _Check:
         """The failure of a case, after it was run again five times: a race does not fail each time."""
         again = [self.verdicts([case], everything=True)[0] for _ in range(RETRIES)]
         failures = sum(not v.right for v in again)
-        worst = next((v for v in again if not v.right), verdict)
-        element = next((f.element for f in worst.findings if f.element is not None), None)
+        told = next((v for v in again if not v.right), verdict)
+        element = told.worst
         shares: list[tuple[str, str, float]] = []
         planned = self.plan(case)
         if element is not None and element.bound > 0:
@@ -220,9 +220,9 @@ class _Check:
                 self.contract, self.tensors(planned), {**case.scalars, **case.dims}, element.output, element.index,
                 case.independent, self.calibration,
             )  # fmt: skip
-        text = failure.describe(self.subject, case, worst, failures + 1, RETRIES + 1, shares)
+        text = failure.describe(self.subject, case, told, failures + 1, RETRIES + 1, shares)
         text += self.left_behind(planned, self.wanted(planned), text)
-        return ConformanceFailure(text, case, worst.findings[0].cause)
+        return ConformanceFailure(text, case, told.findings[0].cause)
 
     def left_behind(self, planned: Planned, wanted: Mapping[str, Bounded], text: str) -> str:
         """The line that says where the reproducer lies; nothing where none was asked for."""

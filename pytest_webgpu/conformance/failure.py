@@ -62,7 +62,7 @@ def describe(
     first = verdict.findings[0]
     lines = [f"{subject.title} is wrong: {first.cause}", ""]
     lines += [f"  {f.cause}: {f.evidence}" for f in verdict.findings[:4]]
-    element = next((f.element for f in verdict.findings if f.element is not None), None)
+    element = verdict.worst
     if element is not None:
         exact = " (only the exact value is right)" if not element.bound else ""
         lines += [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,6 +66,12 @@ class Verdict:
     @property
     def right(self) -> bool:
         return not self.findings
+
+    @property
+    def worst(self) -> Element | None:
+        """The element of all findings that is furthest outside of its bound; NaN before all."""
+        elements = [f.element for f in self.findings if f.element is not None]
+        return max(elements, key=lambda e: math.inf if math.isnan(e.ratio) else e.ratio, default=None)
 
 
 def judge(
