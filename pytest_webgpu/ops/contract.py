@@ -29,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 Names: TypeAlias = Mapping[str, int | float]
-SHIPPED = ("elementwise", "norm", "linear", "attention", "cache", "sampling", "reduce", "fused")
+SHIPPED = ("elementwise", "norm", "linear", "attention", "cache", "sampling", "reduce", "fused", "primitive")
 
 
 @dataclass(frozen=True, eq=False)
