@@ -67,9 +67,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
         files.check(settings["report"])
     if str(config.getoption("--hypothesis-profile", default=None) or "").startswith("webgpu"):
-        from pytest_webgpu.conformance import check
+        from pytest_webgpu.conformance.settings import register_profiles
 
-        check.register_profiles()
+        register_profiles()
     named = any(settings.named(name) for name in ("backend", "implementation", "adapter"))
     if not hasattr(config, "workerinput") and not settings["list"]:
         if named:

@@ -174,7 +174,7 @@ class State:
         found = {"op": op or kernel.header.op, "kernel": kernel.name, "fingerprint": _fingerprint(runner.info)}
         report = None
         try:
-            report = self.hold(kernel, runner, op)
+            report = self.hold(kernel, runner, op, self.config.rootpath / ".webgpu" / "failures")
         finally:
             if report is None:
                 self.record("conformance", **found, passed=False, cases=0, headroom=None, notes=[])
@@ -182,18 +182,20 @@ class State:
         self.record("conformance", **found, passed=True, cases=report.cases, headroom=headroom, notes=report.notes)
         return report
 
-    def hold(self, kernel: KernelSource, runner: Runner, op: str | None = None) -> Report:
-        """The same without a record. A text that a compiler refuses is a KernelError at its line."""
+    def hold(self, kernel: KernelSource, runner: Runner, op: str | None = None, failures: Path | None = None) -> Report:
+        """The same without a record. A text that a compiler refuses is a KernelError at its line.
+
+        `failures`: a folder in which a failure leaves what reproduces it without this project.
+        """
         __tracebackhide__ = True
-        from pytest_webgpu.conformance.check import Settings as HowMuch
         from pytest_webgpu.conformance.check import check
         from pytest_webgpu.conformance.inputs import Case
+        from pytest_webgpu.conformance.settings import Settings as HowMuch
         from pytest_webgpu.gpu.job import CompileError
 
         replay = self.settings["replay"]
-        how_much = HowMuch(
-            reference=self.settings["reference"], replay=Case.from_json(replay) if replay is not None else None
-        )
+        case = Case.from_json(replay) if replay is not None else None
+        how_much = HowMuch(reference=self.settings["reference"], replay=case, failures=failures)
         try:
             return check(self.contract(kernel, op), kernel, runner, settings=how_much)
         except CompileError as error:
