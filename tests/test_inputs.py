@@ -50,7 +50,8 @@ def test_sizes_around_the_workgroup_and_beyond_a_dimension_of_workgroups():
            "@group(0) @binding(1) var<storage, read_write> out: array<f32>;\n" \
            "@compute @workgroup_size(48) fn main() { out[0] = x[0]; }"  # fmt: skip
     sizes = table(get("sum"), kernel(text, "sum", workgroups=["fold2d(rows)"]))
-    assert {n["cols"] for n in sizes.fixed} >= {1, 2, 3, 5, 47, 48, 49, 1029, 4099}
+    assert {n["cols"] for n in sizes.fixed} >= {1, 2, 3, 5, 47, 48, 49, 257, 1029, 4864}
+    assert {n["rows"] for n in sizes.fixed} >= {1, 2, 3, 13, 47, 49, 97, 896, 4099}
     assert max(n["rows"] for n in sizes.fixed) > 65535
 
 

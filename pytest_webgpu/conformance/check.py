@@ -20,7 +20,7 @@ from pytest_webgpu.conformance.failure import ConformanceFailure, Subject
 from pytest_webgpu.conformance.inputs import Case, cases, fixed_cases, smaller_cases
 from pytest_webgpu.conformance.judge import Verdict, judge
 from pytest_webgpu.conformance.settings import BATCH, Report, Settings, hypothesis_settings, register_profiles
-from pytest_webgpu.conformance.sizes import LIGHT, invocations
+from pytest_webgpu.conformance.sizes import invocations
 from pytest_webgpu.gpu.job import (
     CompileError,
     DeadlineExceeded,
@@ -37,7 +37,12 @@ if TYPE_CHECKING:
     from pytest_webgpu.kernels.kernel import KernelSource
 
 __all__ = ["ConformanceFailure", "Report", "Settings", "check", "register_profiles", "run_case"]
-EVERYTHING: tuple[Variant, ...] = ("base", "again", "reversed", "high", "low")
+BASE: tuple[Variant, ...] = ("base",)
+VARIANTS: tuple[tuple[int, tuple[Variant, ...]], ...] = (
+    (1 << 15, ("base", "again", "reversed", "high", "low")),
+    (1 << 17, ("base", "reversed", "high")),
+)
+"""In which variants a case runs, by how many invocations it has (64 times as many on hardware); beyond, the first."""
 THOROUGH_FIRST, THOROUGH_EVERY = 10, 4  # which cases run in every variant: the first ten, then one in four
 RETRIES = 5
 SHRINKS = 16  # smaller cases tried in place of a fixed one that failed
@@ -85,7 +90,7 @@ class _Check:
         self.device = _device(settings.reference)
         self.calibration = settings.calibration or calibration_of(runner)
         software = runner.info.software
-        self.light = LIGHT if software else 64 * LIGHT
+        self.scale = 1 if software else 64
         self.fixed = fixed_cases(contract, kernel, software)
         self.software = software
         self.deterministic = contract.deterministic and kernel.header.deterministic
@@ -162,12 +167,13 @@ class _Check:
     def verdicts(self, batch: Sequence[Case], everything: bool = False) -> list[Verdict]:
         planned = [self.plan(case) for case in batch]
         thorough = [everything or self._thorough(self.report.cases + i) for i in range(len(batch))]
-        variants = [
-            EVERYTHING if all_of_them and invocations(p.launch) <= self.light else EVERYTHING[:1]
-            for p, all_of_them in zip(planned, thorough, strict=True)
-        ]
+        variants = [self.variants(p) if all_ else BASE for p, all_ in zip(planned, thorough, strict=True)]
         ran = self.execute(planned, variants)
         return [judge(p, r, self.wanted(p), self.deterministic) for p, r in zip(planned, ran, strict=True)]
+
+    def variants(self, planned: Planned) -> Sequence[Variant]:
+        count = invocations(planned.launch)
+        return next((v for limit, v in VARIANTS if count <= limit * self.scale), BASE)
 
     @staticmethod
     def _thorough(number: int) -> bool:

@@ -128,7 +128,7 @@ def _values(verdict: Verdict, name: str, dtype: str, left: Ran, bounded: Bounded
     if bool(inexact.any()):
         verdict.headroom = max(verdict.headroom, float((error / bounded.bound)[inexact].nan_to_num(torch.inf).max()))
         size = float(bounded.value[inexact].abs().mean())
-        if size > 2.0 ** LEAST_EXPONENT[dtype]:
+        if size > 64 * 2.0 ** LEAST_EXPONENT[dtype]:  # else flushed subnormals decide
             verdict.loosest = max(verdict.loosest, float(bounded.bound[inexact].median()) / size)
     if not bool(wrong.any()):
         return

@@ -24,7 +24,8 @@ Names = dict[str, int]
 SMALL = (1, 2, 3, 4, 5, 7, 8)
 MIDDLE = (13, 16, 31, 32, 33, 61, 64, 96, 127, 128, 129, 251, 255, 256, 257)
 LARGE = (509, 512, 768, 896, 1021, 1024, 1028, 1029, 1030, 2048)
-FIXED = (1, 2, 3, 5, 13, 61, 127, 257, 896, 1029, 4099, 4864)
+FOR_EACH, IN_TURN = (1, 3), (5, 13, 61, 127, 257, 896, 1029, 4099, 4864)
+"""Sizes of the fixed cases: every dim has the first and those beside the workgroup's, one dim each of the others."""
 HUGE = 65537  # more rows than a dimension of workgroups
 SCALARS = (0, 1, 2, 3, 5, 17, 64, 127)
 BUDGET = 1 << 17
@@ -35,9 +36,9 @@ COMPILED = (64, 5, 128, 12, 96, 8, 256, 896, 2, 1, 0)
 FEW = 3
 
 
-LIGHT, HEAVY, HEAVIEST = 1 << 17, 1 << 20, 1 << 23
-"""Invocations. Up to LIGHT a case runs in all its variants everywhere; a software adapter is given none of more than
-HEAVY (some 0.4 microseconds each on two cores), or HEAVIEST for more rows than a dimension of workgroups."""
+HEAVY, HEAVIEST = 1 << 20, 1 << 23
+"""Invocations: a software adapter (some 0.4 microseconds each on two cores) is given no case of more than HEAVY, or
+HEAVIEST for more rows than a dimension of workgroups."""
 
 
 @dataclass(frozen=True)
@@ -138,11 +139,13 @@ class _Sizes:
                 return
 
     def fixed(self) -> Iterator[Names]:
-        """Each telling size for each dim in turn, the other dims small."""
-        for size in (*FIXED, *self.marks):
-            for dim in self.contract.dims:
-                if dim not in self.compiled or size in self._choices(dim):
-                    yield from self._with(dim, size)
+        """One dim of a telling size, the others small."""
+        dims = self.contract.dims
+        pairs = [(d, size) for size in (*FOR_EACH, self.group - 1, self.group + 1) for d in dims]
+        pairs += [(dims[-1 - i % len(dims)], size) for i, size in enumerate((self.group, 2 * self.group + 1, *IN_TURN))]
+        for dim, size in pairs:
+            if size > 0 and (dim not in self.compiled or size in self._choices(dim)):
+                yield from self._with(dim, size)
         if self.contract.dims[0] not in self.compiled:
             yield from self._with(self.contract.dims[0], HUGE)
 
