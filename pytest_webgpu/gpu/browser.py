@@ -78,7 +78,7 @@ class BrowserRunner:
         self.notes: list[str] = []
         self.process: Supervised | None = None
         self._session: Session | None = None
-        self.named: Named
+        self._named: Named
         self._port = port
         self._server = Server(port)
         try:
@@ -96,7 +96,7 @@ class BrowserRunner:
         if self._session is None:
             self._info = self._start()
         until = Deadline(DEADLINE if deadline is None else deadline)
-        named, checked, refused = self.named.copy(), [], None
+        named, checked, refused = self._named.copy(), [], None
         for index, command in enumerate(job.commands):
             try:
                 checked.append((index, named.apply(index, command)))
@@ -109,9 +109,9 @@ class BrowserRunner:
                 self._run_part(part, named, until, result)
         except GpuError as error:
             for index, command in enumerate(job.commands[: error.command or 0]):
-                self.named.apply(index, command)
+                self._named.apply(index, command)
             raise
-        self.named = named
+        self._named = named
         if refused is not None:
             raise refused
         return result
