@@ -1,4 +1,7 @@
-"""What a dispatch costs: T(N) = a + b N in each mode, then one factor at a time. The rounds shown are those of b."""
+"""What a dispatch costs: T(N) = a + b N in each mode, then one factor at a time. The rounds shown are those of b.
+
+By default in at most 60 s an adapter; in full, every factor in every mode, with `-m slow`.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,18 @@ from pytest_webgpu.performance.replay import replay, replayed_clock
 from pytest_webgpu.plugin import state_of
 
 _EVERY_FEATURE = DeviceInfo("", "", "", "", "", "", False, ("shader-f16",), {})
+FIGURES = [("quick", s.label) for s in setups(_EVERY_FEATURE, quick=True)]
+IN_FULL = [pytest.param("full", s.label, marks=pytest.mark.slow) for s in setups(_EVERY_FEATURE, quick=False)]
 
 
 @pytest.fixture(scope="session")
-def report(timed: None, webgpu_runner: Runner, pytestconfig: pytest.Config) -> DispatchReport:
+def report(timed: None, webgpu_runner: Runner, effort: str, pytestconfig: pytest.Config) -> DispatchReport:
     state = state_of(pytestconfig)
-    measured = measure_dispatch(webgpu_runner, progress=lambda text: state.progress(f"dispatch: {text}"))
+
+    def progress(text: str) -> None:
+        state.progress(f"dispatch: {text}")
+
+    measured = measure_dispatch(webgpu_runner, quick=effort == "quick", progress=progress)
     state.record(
         "dispatch", adapter=measured.info.adapter, backend=measured.info.backend, software=measured.info.software,
         implementation=measured.info.implementation, version=measured.info.version,
@@ -38,7 +47,7 @@ def report(timed: None, webgpu_runner: Runner, pytestconfig: pytest.Config) -> D
 
 
 @pytest.mark.benchmark(timer=replayed_clock, group="dispatch")
-@pytest.mark.parametrize("label", [s.label for s in setups(_EVERY_FEATURE, quick=True)])
+@pytest.mark.parametrize(("effort", "label"), [*FIGURES, *IN_FULL], scope="session")
 def test_cost_of_a_dispatch(report: DispatchReport, label: str, benchmark: Any, pytestconfig: pytest.Config) -> None:
     if label not in report.figures:
         pytest.skip(f"no shader-f16 on {report.info.adapter} ({report.info.backend})")
