@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 def open_device(adapter: Adapter, descriptor: dict[str, Any], items: Iterable[pytest.Item]) -> Any:
     """A device with what the descriptor says, and the limits that `webgpu` marks of the selected tests ask for.
 
-    A mark that asks for more than the adapter has skips its own test, and counts for nothing here.
+    A mark that asks for more than the adapter has skips its own test, and counts for nothing here. A browser's device
+    is not in this process: the test is skipped.
     """
+    if adapter.browser:
+        pytest.skip(f"webgpu_device is an object in this process, and {adapter.info.implementation}'s is on its page")
     from pytest_webgpu.gpu.native import NativeRunner
 
     if adapter.browser:
