@@ -29,6 +29,7 @@ def problem(text: str) -> KernelError:
     (HEAD + "//! guarded = 1\n" + MAIN, 3, '"guarded" is 1', "guarded = true"),
     (HEAD + '//! [storage]\n//! x = "f8"\n' + MAIN, 4, "'f8'", "one of: f16x2, i8x4, q4_32"),
     (HEAD + "//! [tune]\n//! WG = [64]\n" + MAIN, 4, '[tune] names "WG"', "here: none"),
+    (HEAD + "//! [tune]\n//! WG = [64]\n//! [software]\n//! WG = 8\n" + MAIN, 6, "[tune] does not list", "WG = [64]"),
     (HEAD + '//! [types]\n//! elem = ["f32"]\n' + MAIN, 4, "no such alias", "here: none"),
     (HEAD + '//! entry = "mian"\n' + MAIN, 3, 'no entry point "mian"', 'did you mean "main"? entry points here: main'),
     (HEAD + MAIN + MAIN.replace("main", "other"), 1, "2 entry points: main, other", 'entry = "main"'),

@@ -5,8 +5,11 @@
 //! optional = ["bias"]
 //! guarded = true
 //! [tune]
-//! WG = [128, 32, 256]
+//! WG = [128, 32, 256, 8]
 //! TILE_N = [1, 2, 4, 8]
+//! [software]
+//! WG = 8
+//! TILE_N = 8
 // out (rows, n) = residual (rows, n) + x (rows, k) @ weight (n, k)^T + bias (n).
 // A workgroup TILE_N outputs of a row, k split over its WG lanes; both are powers of two, TILE_N <= WG.
 

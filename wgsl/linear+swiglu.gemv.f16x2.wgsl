@@ -6,8 +6,11 @@
 //! [storage]
 //! weight = "f16x2"
 //! [tune]
-//! WG = [128, 32, 256]
+//! WG = [128, 32, 256, 8]
 //! TILE_N = [1, 2, 4]
+//! [software]
+//! WG = 8
+//! TILE_N = 4
 // out (rows, n) = silu(x @ gate^T) * (x @ up^T), x (rows, k), weight (2 n, k; two halves a word): gate, then up.
 // A workgroup makes both rows of an output.
 // A workgroup TILE_N outputs of a row, k split over its WG lanes; both are powers of two, TILE_N <= WG.

@@ -4,8 +4,11 @@
 //! prefer = ["rows <= 4"]
 //! guarded = true
 //! [tune]
-//! WG = [128, 32, 256]
+//! WG = [128, 32, 256, 8]
 //! TILE_N = [1, 2, 4]
+//! [software]
+//! WG = 8
+//! TILE_N = 4
 // out (rows, n) = silu(x @ gate^T) * (x @ up^T), x (rows, k), weight (2 n, k): gate, then up.
 // A workgroup makes both rows of an output.
 // A workgroup TILE_N outputs of a row, k split over its WG lanes, whatever the size of a subgroup.

@@ -7,8 +7,11 @@
 //! [storage]
 //! weight = "f16x2"
 //! [tune]
-//! WG = [128, 32, 256]
+//! WG = [128, 32, 256, 8]
 //! TILE_N = [1, 2, 4, 8]
+//! [software]
+//! WG = 8
+//! TILE_N = 8
 // out (rows, n) = x (rows, k) @ weight (n, k; two halves a word)^T + bias (n).
 // A workgroup TILE_N outputs of a row, k split over its WG lanes, whatever the size of a subgroup.
 

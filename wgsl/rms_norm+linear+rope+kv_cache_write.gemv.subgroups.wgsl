@@ -5,7 +5,9 @@
 //! optional = ["bias"]
 //! guarded = true
 //! [tune]
-//! WG = [128, 32, 256]
+//! WG = [128, 32, 256, 8]
+//! [software]
+//! WG = 8
 // qkv (tokens, heads + 2 kv_heads, head_dim) = (x / sqrt(mean(x^2) + eps) * norm_weight) @ weight^T + bias,
 // x (tokens, k). q (tokens, heads, head_dim) takes the queries, kv_cache (2: k, v; kv_heads, capacity, head_dim)
 // the keys and values at start + t, start on the device; queries and keys rotated half-split by

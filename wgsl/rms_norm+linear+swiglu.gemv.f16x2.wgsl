@@ -6,8 +6,11 @@
 //! [storage]
 //! weight = "f16x2"
 //! [tune]
-//! WG = [128, 32, 256]
+//! WG = [128, 32, 256, 8]
 //! TILE_N = [1, 2, 4]
+//! [software]
+//! WG = 8
+//! TILE_N = 4
 // out (rows, n) = silu(y @ gate^T) * (y @ up^T), y = x / sqrt(mean(x^2) + eps) * norm_weight, x (rows, k),
 // weight (2 n, k; two halves a word): gate, then up. A workgroup makes both rows of an output.
 // The sum of squares is formed beside the products, so the norm costs no barrier.

@@ -7,8 +7,11 @@
 //! [storage]
 //! weight = "f16x2"
 //! [tune]
-//! WG = [128, 32, 256]
+//! WG = [128, 32, 256, 8]
 //! TILE_N = [1, 2, 4, 8]
+//! [software]
+//! WG = 8
+//! TILE_N = 8
 // out (rows, n) = (x / sqrt(mean(x^2) + eps) * norm_weight) @ weight (n, k; two halves a word)^T + bias (n),
 // x (rows, k). The sum of squares is formed beside the products, so the norm costs no barrier.
 // A workgroup TILE_N outputs of a row, k split over its WG lanes; both are powers of two, TILE_N <= WG.

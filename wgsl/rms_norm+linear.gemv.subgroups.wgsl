@@ -5,8 +5,11 @@
 //! optional = ["bias"]
 //! guarded = true
 //! [tune]
-//! WG = [128, 32, 256]
+//! WG = [128, 32, 256, 8]
 //! TILE_N = [1, 2, 4, 8]
+//! [software]
+//! WG = 8
+//! TILE_N = 8
 // out (rows, n) = (x / sqrt(mean(x^2) + eps) * norm_weight) @ weight (n, k)^T + bias (n),
 // x (rows, k). The sum of squares is formed beside the products, so the norm costs no barrier.
 // A workgroup TILE_N outputs of a row, k split over its WG lanes, whatever the size of a subgroup.

@@ -4,8 +4,11 @@
 //! prefer = ["rows <= 4"]
 //! guarded = true
 //! [tune]
-//! WG = [128, 32, 256]
+//! WG = [128, 32, 256, 8]
 //! TILE_N = [1, 2, 4, 8]
+//! [software]
+//! WG = 8
+//! TILE_N = 8
 // out (rows, n) = residual (rows, n) + (silu(gate) * up) @ weight (n, k)^T,
 // x (rows, 2 k): gate, then up.
 // A workgroup TILE_N outputs of a row, k split over its WG lanes, whatever the size of a subgroup.

@@ -99,7 +99,8 @@ class Chooser:
         fitting: list[tuple[Any, Choice]] = []
         reasons = []
         for kernel in kernels:
-            overrides = tuned.overrides if tuned is not None and tuned.kernel == kernel.name else {}
+            untuned = kernel.header.software if self.info.software else {}
+            overrides = tuned.overrides if tuned is not None and tuned.kernel == kernel.name else untuned
             try:
                 found = self._fit(call, kernel, overrides)
             except (Unfit, KernelError, NoKernel) as error:

@@ -44,7 +44,8 @@ class Header:
     """What a kernel claims. `lines` has the line of each key in `path`, for messages.
 
     `optional`: arguments that the contract may leave out; a variant without one lacks the lines that end in
-    `//? ARGUMENT`.
+    `//? ARGUMENT`. `software`: those of the `[tune]` values that suit a software adapter, where invocations are lanes of
+    a CPU's vectors and barriers are dear.
     """
 
     op: str
@@ -55,6 +56,7 @@ class Header:
     bind: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict)
     tune: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    software: Mapping[str, int] = field(default_factory=dict)
     set: Mapping[str, Setting] = field(default_factory=dict)
     types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     optional: tuple[str, ...] = ()
@@ -169,6 +171,7 @@ class _Reader:
             bind={k: self.typed(f"bind.{k}", v, str, 'y = "out"') for k, v in self.table("bind").items()},
             storage={k: self.choice(f"storage.{k}", v, STORAGES) for k, v in self.table("storage").items()},
             tune={k: self.tune(k, v) for k, v in self.table("tune").items()},
+            software={k: self.software(k, v) for k, v in self.table("software").items()},
             set={k: self.expressions(f"set.{k}", v if isinstance(v, list) else [v])
                  for k, v in self.table("set").items()},
             types={k: tuple(self.choice(f"types.{k}", t, TYPES) for t in (v if isinstance(v, list) else [v]))
@@ -257,3 +260,10 @@ class _Reader:
         if not values or not all(isinstance(v, int) for v in values):
             raise self.fail(f"tune.{name}", f"tune.{name} is {value!r}", f"list whole numbers: {name} = [64, 128]")
         return tuple(int(v) for v in values)
+
+    def software(self, name: str, value: Any) -> int:
+        listed = self.table("tune").get(name, [])
+        if value not in (listed if isinstance(listed, list) else [listed]):
+            raise self.fail(f"software.{name}", f"software.{name} is {value!r}, which [tune] does not list",
+                            f"only what is checked may run: {name} = {listed}")  # fmt: skip
+        return int(value)
