@@ -44,8 +44,8 @@ class Header:
     """What a kernel claims. `lines` has the line of each key in `path`, for messages.
 
     `optional`: arguments that the contract may leave out; a variant without one lacks the lines that end in
-    `//? ARGUMENT`. `software`: those of the `[tune]` values that suit a software adapter, where invocations are lanes of
-    a CPU's vectors and barriers are dear.
+    `//? ARGUMENT`. `software`: those of the `[tune]` values that suit a software adapter, where invocations are lanes
+    of a CPU's vectors and barriers are dear.
     """
 
     op: str
