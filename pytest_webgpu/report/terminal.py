@@ -28,8 +28,7 @@ def adapters() -> list[str]:
         for adapter in found:
             lines += [f"  {describe(adapter)}", f"    features: {', '.join(adapter.info.features)}"]
             lines += [f"    {name}: {value}" for name, value in adapter.info.limits.items() if "compute" in name]
-    browsers = [name for name in installed() if name not in MODULES]
-    return lines + [f"{name}: installed; tells of its adapter when it is started" for name in browsers]
+    return lines
 
 
 def header(state: State) -> list[str]:
