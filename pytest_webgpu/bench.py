@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_webgpu.kernels.source import KernelError, KernelSource, read_source
+from pytest_webgpu.gate.against import other_kernel
+from pytest_webgpu.kernels.source import KernelSource
 from pytest_webgpu.ops.launch import Unfit, launch, signature
 from pytest_webgpu.performance.compare import compare_kernels
 from pytest_webgpu.performance.prepare import Candidate
@@ -60,11 +59,16 @@ def race(state: State, runner: Runner, kernel: KernelSource, dims: dict[str, int
 
 def _others(state: State, runner: Runner, kernel: KernelSource, dims: dict[str, int]) -> Sequence[KernelSource]:
     against = state.settings["against"]
-    there = _older(state, kernel, against) if against else state.kernels.for_op(kernel.header.op)
+    if against:
+        return [other_kernel(kernel, against)]
+    there = state.kernels.for_op(kernel.header.op)
     op, fit = state.contract(kernel), []
     for other in there:
-        itself = not against and other.sha == kernel.sha
-        if itself or signature(op, other) != signature(op, kernel) or not other.features <= set(runner.info.features):
+        if (
+            other.sha == kernel.sha
+            or signature(op, other) != signature(op, kernel)
+            or not other.features <= set(runner.info.features)
+        ):
             continue
         try:
             launch(op, other, dims, {})
@@ -72,21 +76,3 @@ def _others(state: State, runner: Runner, kernel: KernelSource, dims: dict[str, 
             continue
         fit.append(other)
     return fit
-
-
-def _older(state: State, kernel: KernelSource, against: str) -> list[KernelSource]:
-    """The kernel in the file that `--webgpu-against` names, or as it was in that git revision."""
-    path = kernel.path
-    if path is None:
-        raise KernelError(None, 1, "--webgpu-against: this kernel has no file", "give it one")
-    file = state.config.invocation_params.dir / against
-    if not file.is_file():
-        shown = subprocess.run(
-            ["git", "-C", str(path.parent), "show", f"{against}:./{path.name}"], capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-        if shown.returncode:
-            remedy = "name a revision that has this file, or another file"
-            raise KernelError(path, 1, f"--webgpu-against={against}: {shown.stderr.strip()}", remedy)
-        file = state.keep(Path("against") / against.replace("/", "_") / path.name, shown.stdout, beside=path)
-    return [k for k in read_source(file).variants() if k.variant == kernel.variant]

@@ -151,14 +151,10 @@ class State:
             said = (getattr(error, "stderr", None) or str(error)).strip()
             remedy = f"the command was {shlex.join(command)}"
             raise KernelError(path, 1, f"--webgpu-preprocess failed: {said}", remedy) from None
-        return self.keep(Path("preprocessed") / path.name, done.stdout, beside=path)
-
-    def keep(self, name: Path, text: str, beside: Path) -> Path:
-        """A text made from the file `beside`, with its side file, where messages can point at its lines."""
-        kept = self.config.rootpath / ".webgpu" / name
+        kept = self.config.rootpath / ".webgpu" / "preprocessed" / path.name
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(text, encoding="utf-8")
-        side = beside.with_suffix(".toml")
+        kept.write_text(done.stdout, encoding="utf-8")
+        side = path.with_suffix(".toml")
         if side.is_file():
             shutil.copyfile(side, kept.with_suffix(".toml"))
         return kept
