@@ -13,7 +13,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,7 +34,7 @@ from pytest_webgpu.gpu.job import (
     WriteBuffer,
 )
 from pytest_webgpu.gpu.launch import BROWSERS, find_browser
-from pytest_webgpu.gpu.supervisor import MARK, PREFIX, alive
+from pytest_webgpu.gpu.supervisor import MARK, alive
 from pytest_webgpu.gpu.worker import WorkerRunner
 from tests.test_worker import ENDLESS, assert_serves, job
 
@@ -171,17 +170,22 @@ OF_BROWSERS = (*QUICK, kill_page, kill_gpu_process, kill_supervisor, stop_server
 OF_WORKERS = (kill_worker, hang)
 
 
-def inject(count: int, seed: int = 0) -> list[tuple[str, str, float, str]]:
-    """(where, fault, seconds, what was told) of `count` faults spread over the browsers here and a worker."""
+def inject(count: int, seed: int = 0) -> tuple[list[tuple[str, str, float, str]], set[str]]:
+    """(where, fault, seconds, what was told) of `count` faults spread over the browsers here and a worker.
+
+    And the folders that the browsers had.
+    """
     random.seed(seed)
     runners: dict[str, BrowserRunner | WorkerRunner] = {name: BrowserRunner(name) for name in installed()}
     runners["wgpu-native"] = open_runner(choose())
     kinds = [(n, f) for n in runners for f in (OF_WORKERS if n == "wgpu-native" else OF_BROWSERS)
              if n != "firefox" or f is not kill_gpu_process]  # fmt: skip
     told = []
+    folders = set()
     try:
         for i in range(count):
             where, fault = kinds[i % len(kinds)]
+            folders |= {r.process.folder for r in runners.values() if isinstance(r, BrowserRunner)}
             began = time.monotonic()
             try:
                 fault(runners[where])
@@ -193,7 +197,7 @@ def inject(count: int, seed: int = 0) -> list[tuple[str, str, float, str]]:
     finally:
         for runner in runners.values():
             runner.close()
-    return told
+    return told, folders
 
 
 def installed() -> list[str]:
@@ -205,16 +209,16 @@ def installed() -> list[str]:
     return found
 
 
-def left() -> list[str]:
-    """What a run of browsers could leave: marked processes, their folders, and this process's own ports."""
+def left(folders: set[str]) -> list[str]:
+    """What is there of browsers that had those folders, and the ports of this process."""
     processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK) and process.status() != psutil.STATUS_ZOMBIE:
+            marked = process.environ().get(MARK) in {Path(folder).name for folder in folders}
+            if marked and process.status() != psutil.STATUS_ZOMBIE:
                 processes.append(f"process {process.pid} {process.name()}")
-    folders = [f"folder {f}" for f in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*"))]
     ports = [f"port {c.laddr.port}" for c in psutil.Process().net_connections() if c.status == psutil.CONN_LISTEN]
-    return processes + folders + ports
+    return processes + [f"folder {folder}" for folder in folders if Path(folder).exists()] + ports
 
 
 def main() -> int:
@@ -222,9 +226,8 @@ def main() -> int:
     parser.add_argument("count", type=int, nargs="?", default=20)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    before = left()
-    told = inject(asked.count, asked.seed)
-    after = [thing for thing in left() if thing not in before]
+    told, folders = inject(asked.count, asked.seed)
+    after = left(folders)
     table: dict[tuple[str, str], list[tuple[float, str]]] = collections.defaultdict(list)
     for where, fault, seconds, what in told:
         table[where, fault].append((seconds, what))

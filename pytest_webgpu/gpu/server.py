@@ -229,7 +229,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                         break
             if owner.session is not None and owner.session.token == session.token:
                 self.wfile.write(b"reload\n")
-        session.gone("the page was closed, or its process ended")
+        ended = owner.session is not session
+        session.gone("the server was stopped" if ended else "the page was closed, or its process ended")
 
     def _reply(self, status: int, pieces: Sequence[Bytes], kind: str = "application/octet-stream") -> None:
         self.send_response(status)

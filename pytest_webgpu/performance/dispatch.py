@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from pytest_webgpu.gpu.job import (
@@ -39,11 +40,13 @@ from pytest_webgpu.performance.clocks import clocks
 from pytest_webgpu.performance.device import device_time
 from pytest_webgpu.performance.dispatch_report import (
     BASE,
+    NAIVE_N,
     PREFIX,
     DispatchReport,
     Figure,
     Setup,
     Transfer,
+    Unpolled,
     artefacts,
 )
 from pytest_webgpu.performance.stats import MeasurementError, cost, estimate
@@ -104,7 +107,7 @@ def measure_dispatch(
         _prepare(runner, chosen)
         progress(f"{len(chosen)} variants, interleaved")
         least = max(1e-3, 100 * waits["clock_step_seconds"])
-        figures, cut = _lines(runner, chosen, effort, least, seed)
+        figures, cut, plain = _lines(runner, chosen, effort, least, seed)
         progress("phases of a dispatch, creation, transfers")
         rest = (MeasurePhases(BASE.program), MeasureCreation(BASE.program),
                 transfers := MeasureTransfers(budget_seconds=effort.transfer_budget))  # fmt: skip
@@ -126,6 +129,7 @@ def measure_dispatch(
             for size, write, read in zip(transfers.sizes, moved["write_seconds"], moved["read_seconds"], strict=True)
         ),
         device_time=device,
+        unpolled=_unpolled(waits, chosen, plain),
         clocks=(before, clocks(runner.info)),
         cut=(*cut, *effort.left_out),
         warnings=(),
@@ -154,7 +158,7 @@ def _prepare(runner: Runner, chosen: list[Setup]) -> None:
 
 def _lines(
     runner: Runner, chosen: list[Setup], effort: Effort, least: float, seed: int
-) -> tuple[dict[str, Figure], list[str]]:
+) -> tuple[dict[str, Figure], list[str], list[Sequence[float]]]:
     variants = []
     for s in chosen:
         waiting = s.mode == "wait-each"
@@ -164,7 +168,8 @@ def _lines(
         ))  # fmt: skip
     command = Measure(tuple(variants), seed, least, effort.warm_up)
     deadline = 2 * effort.budget * len(variants) + effort.warm_up + 60
-    samples = _value(runner.run(Job((command,)), deadline=deadline).values[0])["samples"]
+    value = _value(runner.run(Job((command,)), deadline=deadline).values[0])
+    samples = value["samples"]
     figures, cut = {}, []
     for index, (setup, variant) in enumerate(zip(chosen, variants, strict=True)):
         try:
@@ -179,7 +184,19 @@ def _lines(
         if line.counts[-1] < variant.counts[-1] or rounds < variant.rounds:
             cut.append(f"{setup.label}: N up to {line.counts[-1]} of {variant.counts[-1]}, {rounds} of "
                        f"{variant.rounds} rounds in {effort.budget} s")  # fmt: skip
-    return figures, cut
+    return figures, cut, value.get("plain_samples", [])
+
+
+def _unpolled(waits: Mapping[str, Any], chosen: Sequence[Setup], plain: Sequence[Sequence[float]]) -> Unpolled | None:
+    if "plain_empty_wait_seconds" not in waits:
+        return None
+    total_over_n = {}
+    for index, setup in enumerate(chosen):
+        counts = [n for i, _, n, _, _ in plain if i == index and n <= NAIVE_N]
+        if counts:
+            n = max(counts)
+            total_over_n[setup.label] = median(s for i, _, m, _, s in plain if (i, m) == (index, n)) / n
+    return Unpolled(estimate(waits["plain_empty_wait_seconds"]), total_over_n)
 
 
 def _value(value: dict[str, Any] | None) -> dict[str, Any]:

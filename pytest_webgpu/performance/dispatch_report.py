@@ -74,6 +74,17 @@ class Transfer:
 
 
 @dataclass(frozen=True)
+class Unpolled:
+    """What plain waiting gives where completion is told on a timer: an empty wait, and T(N) / N by label, in seconds.
+
+    N is 100, or else the largest that was measured.
+    """
+
+    empty_wait: Estimate
+    total_over_n: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class DispatchReport:
     """All in seconds. `figures` by label, `phases` and `creation` by name; `cut` and `warnings` in words.
 
@@ -91,6 +102,7 @@ class DispatchReport:
     creation: Mapping[str, Estimate]
     transfers: tuple[Transfer, ...]
     device_time: Estimate | None
+    unpolled: Unpolled | None
     clocks: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
     cut: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -130,6 +142,10 @@ def artefacts(report: DispatchReport) -> list[str]:
     if report.empty_wait.value > 20e-3:
         found.append(f"an empty wait takes {report.empty_wait.value * 1e3:.0f} ms: completion is polled, and every "
                      "figure that ends in one wait a dispatch, or divides a total by N, holds that poll")  # fmt: skip
+    if report.unpolled is not None:
+        wait = f"{report.unpolled.empty_wait.value * 1e3:.0f} ms"
+        found.append(f"completion is told on a timer: a plain wait takes {wait}, and a total divided by N is that "
+                     "timer's; the other figures are measured polling")  # fmt: skip
     if report.clock_step > 10e-6:
         found.append(f"the clock steps {report.clock_step * 1e6:.0f} us: samples are lengthened to 100 steps")
     if report.info.software:

@@ -79,13 +79,18 @@ def _dispatch(found: dict[str, Any]) -> list[str]:
     cost, low, high = (f"{base[key] * 1e6:.1f}" for key in ("b", "low", "high"))
     others = ", ".join(f"{rows[m]['b'] * 1e6:.1f} {m}" for m in ("pass-each", "submit-each") if m in rows)
     api = rows.get("one-pass, zero workgroups")
-    return [
+    lines = [
         f"a dispatch on {found['backend']}: {cost} us [{low}, {high}] in one pass, {others}"
         + (f"; the API's own share {api['b'] * 1e6:.1f}" if api else ""),
         f"  one dispatch and its wait, the figure people quote: {base['naive'] * 1e6:.0f} us, "
         f"{base['naive_ratio']:.0f} times the cost of a dispatch",
         f"  published ({paper.SHORT}, {found['implementation']}, total/100, a submit each): {_published(found)}",
     ]
+    if plain := found.get("unpolled"):
+        lines.append(f"  completion is told on a timer of {plain['empty_wait'] * 1e3:.0f} ms, which the above polls "
+                     "past; without that, total/100 of a submit each would be "
+                     f"{plain['total_over_n']['submit-each'] * 1e6:.0f} us")  # fmt: skip
+    return lines
 
 
 def _kernels(results: Results, width: int) -> list[str]:

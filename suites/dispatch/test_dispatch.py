@@ -38,6 +38,9 @@ def report(timed: None, webgpu_runner: Runner, effort: str, pytestconfig: pytest
              "naive": f.naive, "naive_ratio": f.naive_ratio, "total_over_n": f.total_over_n}
             for label, f in measured.figures.items()
         ],
+        unpolled=measured.unpolled and {
+            "empty_wait": measured.unpolled.empty_wait.value, "total_over_n": measured.unpolled.total_over_n,
+        },
         phases={name: e.value for name, e in measured.phases.items()},
         creation={name: e.value for name, e in measured.creation.items()},
         transfers=[{"size": t.size, "write": t.write.value, "read": t.read.value} for t in measured.transfers],
