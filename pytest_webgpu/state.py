@@ -167,15 +167,24 @@ class State:
     def check(self, kernel: KernelSource, runner: Runner, op: str | None = None) -> Report:
         """Holds the kernel to its op (or to `op`) and records what came of it. Raises ConformanceFailure."""
         __tracebackhide__ = True
-        found = {"op": op or kernel.header.op, "kernel": kernel.name, "fingerprint": _fingerprint(runner.info)}
-        report = None
+        from pytest_webgpu.kernels.errors import Refused
+
+        found = {"op": op or kernel.header.op, "kernel": kernel.name, "fingerprint": _fingerprint(runner.info),
+                 "implementation": runner.info.implementation, "backend": runner.info.backend}  # fmt: skip
+        report, refused = None, None
         try:
             report = self.hold(kernel, runner, op, self.config.rootpath / ".webgpu" / "failures")
+        except Refused as error:
+            refused = f"line {error.line}: {error.remedy}"
+            raise
         finally:
             if report is None:
-                self.record("conformance", **found, passed=False, cases=0, headroom=None, notes=[])
+                self.record(
+                    "conformance", **found, passed=False, cases=0, headroom=None, notes=[], refused=refused
+                )  # fmt: skip
         headroom = report.headroom or None
-        self.record("conformance", **found, passed=True, cases=report.cases, headroom=headroom, notes=report.notes)
+        self.record("conformance", **found, passed=True, cases=report.cases, headroom=headroom, notes=report.notes,
+                    refused=None)  # fmt: skip
         return report
 
     def hold(self, kernel: KernelSource, runner: Runner, op: str | None = None, failures: Path | None = None) -> Report:
@@ -188,6 +197,7 @@ class State:
         from pytest_webgpu.conformance.inputs import Case
         from pytest_webgpu.conformance.settings import Settings as HowMuch
         from pytest_webgpu.gpu.job import CompileError
+        from pytest_webgpu.kernels.errors import Refused
 
         replay = self.settings["replay"]
         case = Case.from_json(replay) if replay is not None else None
@@ -196,7 +206,8 @@ class State:
             return check(self.contract(kernel, op), kernel, runner, settings=how_much)
         except CompileError as error:
             line, who = error.details.get("line") or 1, runner.info.implementation
-            raise kernel.error(line, f"{who} does not compile it", error.message.strip()) from None
+            told = kernel.error(line, f"{who} does not compile it", error.message.strip())
+            raise Refused(told.path, told.line, told.message, told.remedy) from None
 
     def contract(self, kernel: KernelSource, op: str | None = None) -> Contract:
         """What the kernel claims to be, or `op` where that is given. Raises KernelError, which points at the claim."""

@@ -68,6 +68,9 @@ class Subject:
             missing = sorted(kernel.features - set(self._wgsl.runner.info.features))
             if missing:
                 lacking.append(f"{kernel.name} needs {', '.join(missing)}")
+                info = self._wgsl.runner.info
+                self._wgsl.state.record("lacking", kernel=kernel.name, op=kernel.header.op, features=missing,
+                                        implementation=info.implementation, backend=info.backend)  # fmt: skip
             else:
                 reports.append(self._wgsl.state.check(kernel, self._wgsl.runner, op))
         if lacking:

@@ -26,6 +26,10 @@ class KernelError(Exception):
         return (type(self), (self.path, self.line, self.message, self.remedy))
 
 
+class Refused(KernelError):
+    """A compiler does not take the kernel's text. The remedy is what it said."""
+
+
 def nearest(word: str, choices: Iterable[str]) -> str:
     """`did you mean "x"? ` for the closest of the choices, or nothing."""
     close = difflib.get_close_matches(word, list(choices), n=1)

@@ -20,7 +20,9 @@ class Table:
 
 def all_tables(results: Results) -> Iterable[Table]:
     """Those that have rows, in the order in which a reader wants them."""
-    for make in (devices, conformance, dispatch, kernels, races, generation):
+    from pytest_webgpu.report.implementations import differences  # made of this module's Table
+
+    for make in (devices, conformance, differences, dispatch, kernels, races, generation):
         table = make(results)
         if table.rows:
             yield table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from pytest_webgpu.report import paper, tables
+from pytest_webgpu.report import implementations, paper, tables
 from pytest_webgpu.report.results import Results
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def summary(results: Results, width: int) -> list[str]:
         cases = sum(int(row[2]) for row in checked.rows)
         lines.append(f"conformance: {right} of {total} kernels right, {cases} cases; largest error/bound by op:")
         lines += _columns((f"{op} {share}{'' if _all(n) else ' WRONG'}" for op, n, _, share in checked.rows), width)
+    lines += implementations.summary(results)
     for found in results.of("dispatch"):
         lines += _dispatch(found)
     lines += _kernels(results, width)
