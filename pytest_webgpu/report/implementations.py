@@ -46,8 +46,8 @@ def portability(results: Results) -> list[str]:
         verdicts = {place: _verdict(found[place]) for place in places if place in found}
         if len(set(verdicts.values()) - {"lacking"}) > 1:
             told = ", ".join(f"{verdict} on {place}" for place, verdict in verdicts.items() if verdict != "lacking")
-            refusals = ((p, found[p].get("refused")) for p in verdicts)
-            lines.append(f"{kernel}: {told}" + "".join(f"\n    {p}: {said.splitlines()[0]}" for p, said in refusals if said))
+            refusals = [f"{p}: {said.splitlines()[0]}" for p in verdicts if (said := found[p].get("refused"))]
+            lines.append("\n    ".join([f"{kernel}: {told}", *refusals]))
     return lines
 
 
