@@ -53,7 +53,9 @@ def report(timed: None, webgpu_runner: Runner, effort: str, pytestconfig: pytest
 @pytest.mark.parametrize(("effort", "label"), [*FIGURES, *IN_FULL], scope="session")
 def test_cost_of_a_dispatch(report: DispatchReport, label: str, benchmark: Any, pytestconfig: pytest.Config) -> None:
     if label not in report.figures:
-        pytest.skip(f"no shader-f16 on {report.info.adapter} ({report.info.backend})")
+        told = [text for text in report.cut if text.startswith(f"{label}: not measured")]
+        lacking = f"no shader-f16 on {report.info.adapter} ({report.info.backend})"
+        pytest.skip(f"NOT MEASURED: {told[0]}" if told else lacking)
     fit = report.figures[label].fit
     info = {"a": fit.a.value, "b": fit.b.value, "b_low": fit.b.low, "b_high": fit.b.high, "fence": report.fence}
     assert replay(benchmark, fit.b.per_round, extra_info=info)
