@@ -56,6 +56,18 @@ def test_other_files_and_other_pages_are_refused(server):
     assert ask(server, "GET", f"/{session.token}/alive?page=second")[0].status == 409
 
 
+def test_the_page_of_a_former_visit_is_told_to_reload(server):
+    former = server.open()
+    former.send({"job": 1})
+    ask(server, "POST", f"/{former.token}/exchange")
+    session = server.open(again=True)
+    _, body = ask(server, "POST", f"/{session.token}/exchange", b"".join(pack({"late": 1}, [])))
+    assert unpack(body)[0] == {"reload": True}
+    assert session.inbox.empty()
+    session.send({"job": 2})
+    assert unpack(ask(server, "POST", f"/{session.token}/exchange", page="reloaded")[1])[0] == {"job": 2}
+
+
 def test_messages_go_both_ways(server):
     session = server.open()
     session.send({"commands": []}, [b"1234", memoryview(b"56")])

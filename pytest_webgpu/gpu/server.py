@@ -41,9 +41,10 @@ class Gone:
 
 @dataclass
 class Session:
-    """One page's visit: what is to be sent to it and what came from it."""
+    """One page's visit: what is to be sent to it and what came from it. Pages of `former` visits are to reload."""
 
     token: str
+    former: frozenset[str] = frozenset()
     outbox: queue.Queue[list[Bytes]] = field(default_factory=queue.Queue)
     inbox: queue.Queue[Message | Gone] = field(default_factory=queue.Queue)
     page: str | None = None
@@ -58,7 +59,8 @@ class Session:
     def claim(self, page: str) -> bool:
         """True for the first page that comes, and for no other after it."""
         with self.lock:
-            self.page = self.page or page
+            if self.page is None and page and page not in self.former:
+                self.page = page
             return bool(page) and self.page == page
 
 
@@ -87,8 +89,10 @@ class Server:
         """A new session in place of the one before, under a fresh token; `again` keeps the token and has the page
         that is there reload itself, for a browser that somebody else started."""
         former = self.session
-        token = former.token if again and former else secrets.token_urlsafe(32)
-        self.session = Session(token)
+        if again and former:
+            self.session = Session(former.token, former.former | {former.page or ""})
+        else:
+            self.session = Session(secrets.token_urlsafe(32))
         if former is not None:
             former.send({"reload" if again else "end": True})
         return self.session
@@ -162,7 +166,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         session, name, _ = self._route()
         if session is None:
             return
-        if name != "exchange" or not session.claim(self.headers.get("X-Page", "")):
+        page = self.headers.get("X-Page", "")
+        if name == "exchange" and page in session.former:  # what it has to say is about a device that is gone
+            if self._receive(Session("")):
+                self._reply(200, pack({"reload": True}, []))
+            return
+        if name != "exchange" or not session.claim(page):
             self._refuse(409 if name == "exchange" else 404)
             return
         if not self._receive(session):
