@@ -13,7 +13,8 @@
 //! WG = 8
 //! TILE_N = 8
 // out (rows, n) = x (rows, k) @ weight (n, k; two halves a word)^T + bias (n).
-// A workgroup TILE_N outputs of a row, k split over its WG lanes, whatever the size of a subgroup.
+// A workgroup TILE_N outputs of a row, k split over its WG lanes, whatever the size of a subgroup. The outputs are
+// written out one by one: an array of sums indexed in a loop would lie in memory, not in registers.
 
 enable subgroups;
 
@@ -27,11 +28,9 @@ struct Params { rows: u32, k: u32, n: u32 }
 
 override WG: u32 = 128;
 override TILE_N: u32 = 1;
-const MAX_TILE_N = 8u;
-const ONES = vec4<f32>(1.0);
 
-// (output, lane): products
-var<workgroup> partial: array<f32, TILE_N * WG>;
+var<workgroup> partial_a: array<vec4<f32>, WG>; // outputs 0 to 3
+var<workgroup> partial_b: array<vec4<f32>, WG>; // outputs 4 to 7
 
 fn low(words: vec4<u32>) -> vec4<f32> {
     return vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y));
@@ -41,14 +40,10 @@ fn high(words: vec4<u32>) -> vec4<f32> {
     return vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w));
 }
 
-// The sum of partial over all lanes for one output. A subgroup's sum stands in the slot of its first lane, zeros in the
-// others' slots, so nothing depends on how lanes are grouped.
-fn total_of(output: u32, first: u32, step: u32) -> f32 {
-    var total = 0.0;
-    for (var i = first; i < WG; i += step) {
-        total += partial[output * WG + i];
-    }
-    return subgroupAdd(total);
+// The product of an output's row with elements 8 i to 8 i + 7.
+fn product(output: u32, i: u32, x_low: vec4<f32>, x_high: vec4<f32>) -> f32 {
+    let words = weight[min(output, params.n - 1u) * (params.k / 8u) + i];
+    return dot(x_low, low(words)) + dot(x_high, high(words));
 }
 
 @compute @workgroup_size(WG)
@@ -62,27 +57,53 @@ fn main(
     let first = (group.y * groups.x + group.x) * TILE_N;
     let row = group.z;
     let width = params.k / 8u;
-    var products: array<vec4<f32>, MAX_TILE_N>;
+    // What is added at the end is read ahead, so that its way from memory hides behind the products.
+    let output = min(first + min(lane, TILE_N - 1u), params.n - 1u); //? bias
+    let offset = bias[output]; //? bias
+    var a = vec4<f32>();
+    var b = vec4<f32>();
     for (var i = lane; i < width; i += WG) {
         let x_low = x[2u * (row * width + i)];
         let x_high = x[2u * (row * width + i) + 1u];
-        for (var t = 0u; t < TILE_N; t++) {
-            let output = min(first + t, params.n - 1u);
-            let words = weight[output * width + i];
-            products[t] = fma(x_low, low(words), fma(x_high, high(words), products[t]));
+        a.x += product(first, i, x_low, x_high);
+        if (TILE_N > 1u) {
+            a.y += product(first + 1u, i, x_low, x_high);
+        }
+        if (TILE_N > 2u) {
+            a.z += product(first + 2u, i, x_low, x_high);
+            a.w += product(first + 3u, i, x_low, x_high);
+        }
+        if (TILE_N > 4u) {
+            b.x += product(first + 4u, i, x_low, x_high);
+            b.y += product(first + 5u, i, x_low, x_high);
+            b.z += product(first + 6u, i, x_low, x_high);
+            b.w += product(first + 7u, i, x_low, x_high);
         }
     }
-    for (var t = 0u; t < TILE_N; t++) {
-        let sum = subgroupAdd(dot(products[t], ONES));
-        partial[t * WG + lane] = select(0.0, sum, subgroup_lane == 0u);
+    // A subgroup's sum stands in the slot of its first lane, zeros in the others' slots, so nothing depends on how
+    // lanes are grouped.
+    a = subgroupAdd(a);
+    partial_a[lane] = select(vec4<f32>(), a, subgroup_lane == 0u);
+    if (TILE_N > 4u) {
+        b = subgroupAdd(b);
+        partial_b[lane] = select(vec4<f32>(), b, subgroup_lane == 0u);
     }
     workgroupBarrier();
-    for (var t = 0u; t < TILE_N; t++) {
-        let total = total_of(t, subgroup_lane, subgroup_size);
-        if (lane == t && first + t < params.n && row < params.rows) {
-            var value = total;
-            value += bias[first + t]; //? bias
-            out[row * params.n + first + t] = value;
+    a = vec4<f32>();
+    b = vec4<f32>();
+    for (var i = subgroup_lane; i < WG; i += subgroup_size) {
+        a += partial_a[i];
+        if (TILE_N > 4u) {
+            b += partial_b[i];
         }
+    }
+    a = subgroupAdd(a);
+    if (TILE_N > 4u) {
+        b = subgroupAdd(b);
+    }
+    if (lane < TILE_N && first + lane < params.n && row < params.rows) {
+        var value = select(b[lane % 4u], a[lane % 4u], lane < 4u);
+        value += offset; //? bias
+        out[row * params.n + first + lane] = value;
     }
 }

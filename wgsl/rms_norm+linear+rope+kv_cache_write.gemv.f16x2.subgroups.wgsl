@@ -82,6 +82,13 @@ fn main(
     let width = params.k / 8u;
     let first = head * params.head_dim + i;
     let second = first + params.half;
+    // What the end needs is read ahead, so that its way from memory hides behind the products.
+    let position = start[0] + token;
+    let angle = position * params.half + i;
+    let sines = params.capacity * params.half + angle;
+    let cosine = vec2<f32>(rope_table[angle], rope_table[angle + 1u]);
+    let sine = vec2<f32>(rope_table[sines], rope_table[sines + 1u]);
+    let offset = vec4<f32>(bias[first], bias[first + 1u], bias[second], bias[second + 1u]); //? bias
     var sums = vec4<f32>();
     var squares = vec4<f32>();
     for (var c = lane; c < width; c += WG) {
@@ -107,13 +114,8 @@ fn main(
         return;
     }
     sums *= inverseSqrt(mean + params.eps);
-    sums += vec4<f32>(bias[first], bias[first + 1u], bias[second], bias[second + 1u]); //? bias
-    let position = start[0] + token;
+    sums += offset; //? bias
     if (head < params.heads + params.kv_heads) {
-        let angle = position * params.half + i;
-        let sines = params.capacity * params.half + angle;
-        let cosine = vec2<f32>(rope_table[angle], rope_table[angle + 1u]);
-        let sine = vec2<f32>(rope_table[sines], rope_table[sines + 1u]);
         sums = vec4<f32>(sums.xy * cosine - sums.zw * sine, sums.zw * cosine + sums.xy * sine);
     }
     if (head < params.heads) {

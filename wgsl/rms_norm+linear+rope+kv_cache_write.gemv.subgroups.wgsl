@@ -56,6 +56,12 @@ fn main(
     let width = params.k / 4u;
     let first = head * params.head_dim + i;
     let second = first + params.half;
+    // What the end needs is read ahead, so that its way from memory hides behind the products.
+    let position = start[0] + token;
+    let angle = position * params.half + i;
+    let cosine = rope_table[angle];
+    let sine = rope_table[params.capacity * params.half + angle];
+    let offset = vec2<f32>(bias[first], bias[second]); //? bias
     var firsts = vec4<f32>();
     var seconds = vec4<f32>();
     var squares = vec4<f32>();
@@ -74,12 +80,8 @@ fn main(
         return;
     }
     var value = total.xy * inverseSqrt(total.z / f32(params.k) + params.eps);
-    value += vec2<f32>(bias[first], bias[second]); //? bias
-    let position = start[0] + token;
+    value += offset; //? bias
     if (head < params.heads + params.kv_heads) {
-        let angle = position * params.half + i;
-        let cosine = rope_table[angle];
-        let sine = rope_table[params.capacity * params.half + angle];
         value = vec2<f32>(value.x * cosine - value.y * sine, value.y * cosine + value.x * sine);
     }
     if (head < params.heads) {

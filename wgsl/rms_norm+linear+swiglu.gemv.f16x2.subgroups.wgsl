@@ -14,7 +14,8 @@
 // out (rows, n) = silu(y @ gate^T) * (y @ up^T), y = x / sqrt(mean(x^2) + eps) * norm_weight, x (rows, k),
 // weight (2 n, k; two halves a word): gate, then up. A workgroup makes both rows of an output.
 // The sum of squares is formed beside the products, so the norm costs no barrier.
-// A workgroup TILE_N outputs of a row, k split over its WG lanes, whatever the size of a subgroup.
+// A workgroup TILE_N outputs of a row, k split over its WG lanes, whatever the size of a subgroup. The outputs are
+// written out one by one: an array of sums indexed in a loop would lie in memory, not in registers.
 
 enable subgroups;
 
@@ -28,11 +29,10 @@ struct Params { rows: u32, k: u32, n: u32, eps: f32 }
 
 override WG: u32 = 128;
 override TILE_N: u32 = 1;
-const MAX_TILE_N = 4u;
-const ONES = vec4<f32>(1.0);
 
-// (output, lane): products of gate and of up, and squares
-var<workgroup> partial: array<vec3<f32>, TILE_N * WG>;
+var<workgroup> partial_a: array<vec4<f32>, WG>; // outputs 0, 1: gate, up, gate, up
+var<workgroup> partial_b: array<vec4<f32>, WG>; // outputs 2, 3
+var<workgroup> partial_squares: array<f32, WG>;
 
 fn low(words: vec4<u32>) -> vec4<f32> {
     return vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y));
@@ -48,14 +48,13 @@ fn silu(x: f32) -> f32 {
     return x * select(e, 1.0, x >= 0.0) / (1.0 + e);
 }
 
-// The sum of partial over all lanes for one output. A subgroup's sum stands in the slot of its first lane, zeros in the
-// others' slots, so nothing depends on how lanes are grouped.
-fn total_of(output: u32, first: u32, step: u32) -> vec3<f32> {
-    var total = vec3<f32>();
-    for (var i = first; i < WG; i += step) {
-        total += partial[output * WG + i];
-    }
-    return subgroupAdd(total);
+// Products of an output's gate row and up row with elements 8 i to 8 i + 7.
+fn products(output: u32, i: u32, x_low: vec4<f32>, x_high: vec4<f32>) -> vec2<f32> {
+    let width = params.k / 8u;
+    let at = min(output, params.n - 1u) * width + i;
+    let gate = weight[at];
+    let up = weight[at + params.n * width];
+    return vec2<f32>(dot(x_low, low(gate)) + dot(x_high, high(gate)), dot(x_low, low(up)) + dot(x_high, high(up)));
 }
 
 @compute @workgroup_size(WG)
@@ -69,33 +68,52 @@ fn main(
     let first = (group.y * groups.x + group.x) * TILE_N;
     let row = group.z;
     let width = params.k / 8u;
-    var gates: array<vec4<f32>, MAX_TILE_N>;
-    var ups: array<vec4<f32>, MAX_TILE_N>;
+    var a = vec4<f32>();
+    var b = vec4<f32>();
     var squares = vec4<f32>();
     for (var i = lane; i < width; i += WG) {
         let at = 2u * (row * width + i);
         squares = fma(x[at], x[at], fma(x[at + 1u], x[at + 1u], squares));
         let x_low = x[at] * norm_weight[2u * i];
         let x_high = x[at + 1u] * norm_weight[2u * i + 1u];
-        for (var t = 0u; t < TILE_N; t++) {
-            let output = min(first + t, params.n - 1u);
-            let gate = weight[output * width + i];
-            let up = weight[(params.n + output) * width + i];
-            gates[t] = fma(x_low, low(gate), fma(x_high, high(gate), gates[t]));
-            ups[t] = fma(x_low, low(up), fma(x_high, high(up), ups[t]));
+        if (TILE_N == 1u) {
+            a += vec4<f32>(products(first, i, x_low, x_high), 0.0, 0.0);
+        } else {
+            a += vec4<f32>(products(first, i, x_low, x_high), products(first + 1u, i, x_low, x_high));
+        }
+        if (TILE_N > 2u) {
+            b += vec4<f32>(products(first + 2u, i, x_low, x_high), products(first + 3u, i, x_low, x_high));
         }
     }
-    for (var t = 0u; t < TILE_N; t++) {
-        let sum = subgroupAdd(vec3<f32>(dot(gates[t], ONES), dot(ups[t], ONES), dot(squares, ONES)));
-        partial[t * WG + lane] = select(vec3<f32>(), sum, subgroup_lane == 0u);
+    // A subgroup's sum stands in the slot of its first lane, zeros in the others' slots, so nothing depends on how
+    // lanes are grouped.
+    a = subgroupAdd(a);
+    partial_a[lane] = select(vec4<f32>(), a, subgroup_lane == 0u);
+    if (TILE_N > 2u) {
+        b = subgroupAdd(b);
+        partial_b[lane] = select(vec4<f32>(), b, subgroup_lane == 0u);
     }
+    let square = subgroupAdd(dot(squares, vec4<f32>(1.0)));
+    partial_squares[lane] = select(0.0, square, subgroup_lane == 0u);
     workgroupBarrier();
-    for (var t = 0u; t < TILE_N; t++) {
-        let total = total_of(t, subgroup_lane, subgroup_size);
-        if (lane == t && first + t < params.n && row < params.rows) {
-            let rows = total.xy * inverseSqrt(total.z / f32(params.k) + params.eps);
-            let value = silu(rows.x) * rows.y;
-            out[row * params.n + first + t] = value;
+    a = vec4<f32>();
+    b = vec4<f32>();
+    var mean = 0.0;
+    for (var i = subgroup_lane; i < WG; i += subgroup_size) {
+        a += partial_a[i];
+        if (TILE_N > 2u) {
+            b += partial_b[i];
         }
+        mean += partial_squares[i];
+    }
+    a = subgroupAdd(a);
+    if (TILE_N > 2u) {
+        b = subgroupAdd(b);
+    }
+    mean = subgroupAdd(mean) / f32(params.k);
+    if (lane < TILE_N && first + lane < params.n && row < params.rows) {
+        let both = select(a, b, lane > 1u);
+        let rows = select(both.xy, both.zw, lane % 2u == 1u) * inverseSqrt(mean + params.eps);
+        out[row * params.n + first + lane] = silu(rows.x) * rows.y;
     }
 }

@@ -11,7 +11,8 @@
 //! TILE_N = 8
 // out (rows, n) = residual (rows, n) + (silu(gate) * up) @ weight (n, k)^T,
 // x (rows, 2 k): gate, then up.
-// A workgroup TILE_N outputs of a row, k split over its WG lanes, whatever the size of a subgroup.
+// A workgroup TILE_N outputs of a row, k split over its WG lanes, whatever the size of a subgroup. The outputs are
+// written out one by one: an array of sums indexed in a loop would lie in memory, not in registers.
 
 enable subgroups;
 
@@ -25,11 +26,9 @@ struct Params { rows: u32, k: u32, n: u32 }
 
 override WG: u32 = 128;
 override TILE_N: u32 = 1;
-const MAX_TILE_N = 8u;
-const ONES = vec4<f32>(1.0);
 
-// (output, lane): products
-var<workgroup> partial: array<f32, TILE_N * WG>;
+var<workgroup> partial_a: array<vec4<f32>, WG>; // outputs 0 to 3
+var<workgroup> partial_b: array<vec4<f32>, WG>; // outputs 4 to 7
 
 // Half of the formula by the sign of x, so that exp never overflows.
 fn silu(x: vec4<f32>) -> vec4<f32> {
@@ -37,14 +36,9 @@ fn silu(x: vec4<f32>) -> vec4<f32> {
     return x * select(e, vec4<f32>(1.0), x >= vec4<f32>()) / (1.0 + e);
 }
 
-// The sum of partial over all lanes for one output. A subgroup's sum stands in the slot of its first lane, zeros in the
-// others' slots, so nothing depends on how lanes are grouped.
-fn total_of(output: u32, first: u32, step: u32) -> f32 {
-    var total = 0.0;
-    for (var i = first; i < WG; i += step) {
-        total += partial[output * WG + i];
-    }
-    return subgroupAdd(total);
+// The product of an output's row with elements 4 i to 4 i + 3.
+fn product(output: u32, i: u32, value: vec4<f32>) -> f32 {
+    return dot(value, weight[min(output, params.n - 1u) * (params.k / 4u) + i]);
 }
 
 @compute @workgroup_size(WG)
@@ -58,25 +52,52 @@ fn main(
     let first = (group.y * groups.x + group.x) * TILE_N;
     let row = group.z;
     let width = params.k / 4u;
-    var products: array<vec4<f32>, MAX_TILE_N>;
+    // What is added at the end is read ahead, so that its way from memory hides behind the products.
+    let output = min(first + min(lane, TILE_N - 1u), params.n - 1u);
+    let added = residual[min(row, params.rows - 1u) * params.n + output];
+    var a = vec4<f32>();
+    var b = vec4<f32>();
     for (var i = lane; i < width; i += WG) {
         let at = row * 2u * width + i;
         let value = silu(x[at]) * x[at + width];
-        for (var t = 0u; t < TILE_N; t++) {
-            let output = min(first + t, params.n - 1u);
-            products[t] = fma(value, weight[output * width + i], products[t]);
+        a.x += product(first, i, value);
+        if (TILE_N > 1u) {
+            a.y += product(first + 1u, i, value);
+        }
+        if (TILE_N > 2u) {
+            a.z += product(first + 2u, i, value);
+            a.w += product(first + 3u, i, value);
+        }
+        if (TILE_N > 4u) {
+            b.x += product(first + 4u, i, value);
+            b.y += product(first + 5u, i, value);
+            b.z += product(first + 6u, i, value);
+            b.w += product(first + 7u, i, value);
         }
     }
-    for (var t = 0u; t < TILE_N; t++) {
-        let sum = subgroupAdd(dot(products[t], ONES));
-        partial[t * WG + lane] = select(0.0, sum, subgroup_lane == 0u);
+    // A subgroup's sum stands in the slot of its first lane, zeros in the others' slots, so nothing depends on how
+    // lanes are grouped.
+    a = subgroupAdd(a);
+    partial_a[lane] = select(vec4<f32>(), a, subgroup_lane == 0u);
+    if (TILE_N > 4u) {
+        b = subgroupAdd(b);
+        partial_b[lane] = select(vec4<f32>(), b, subgroup_lane == 0u);
     }
     workgroupBarrier();
-    for (var t = 0u; t < TILE_N; t++) {
-        let total = total_of(t, subgroup_lane, subgroup_size);
-        if (lane == t && first + t < params.n && row < params.rows) {
-            let value = total;
-            out[row * params.n + first + t] = value + residual[row * params.n + first + t];
+    a = vec4<f32>();
+    b = vec4<f32>();
+    for (var i = subgroup_lane; i < WG; i += subgroup_size) {
+        a += partial_a[i];
+        if (TILE_N > 4u) {
+            b += partial_b[i];
         }
+    }
+    a = subgroupAdd(a);
+    if (TILE_N > 4u) {
+        b = subgroupAdd(b);
+    }
+    if (lane < TILE_N && first + lane < params.n && row < params.rows) {
+        let value = select(b[lane % 4u], a[lane % 4u], lane < 4u);
+        out[row * params.n + first + lane] = value + added;
     }
 }

@@ -1,0 +1,116 @@
+//! op = "attention"
+//! workgroups = ["heads"]
+//! requires = ["tokens == 1", "head_dim % 16 == 0", "256 % head_dim == 0"]
+//! prefer = ["capacity <= 1024"]
+//! guarded = true
+//! [tune]
+//! WG = [256, 128]
+// out (1, heads, head_dim) = softmax(scale q k^T) v over positions 0 to start, q (1, heads, head_dim), k and v
+// (kv_heads, capacity, head_dim); head h reads h / group. One query: a workgroup a head,
+// softmax online (Milakov and Gimelshein 2018), no array grows with the cache. Loads are written out four at a time, so
+// that they wait for memory together.
+
+enable subgroups;
+
+struct Params { heads: u32, kv_heads: u32, head_dim: u32, capacity: u32, scale: f32 }
+
+@group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> k: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> v: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> start: array<u32>;
+@group(0) @binding(4) var<storage, read_write> out: array<vec4<f32>>;
+@group(0) @binding(5) var<uniform> params: Params;
+
+override WG: u32 = 256;
+const LOWEST = -3.4028234663852886e38;
+
+var<workgroup> query: array<vec4<f32>, 64>;
+var<workgroup> weights: array<f32, WG>;
+var<workgroup> partial: array<f32, WG>;
+var<workgroup> sums: array<vec4<f32>, WG>;
+
+// The largest `value` of the workgroup, whatever the size of a subgroup.
+fn workgroup_max(lane: u32, subgroup_lane: u32, subgroup_size: u32, value: f32) -> f32 {
+    partial[lane] = subgroupMax(value);
+    workgroupBarrier();
+    var highest = LOWEST;
+    for (var i = subgroup_lane; i < WG; i += subgroup_size) {
+        highest = max(highest, partial[i]);
+    }
+    return subgroupMax(highest);
+}
+
+@compute @workgroup_size(WG)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+    @builtin(subgroup_invocation_id) subgroup_lane: u32,
+    @builtin(subgroup_size) subgroup_size: u32,
+) {
+    let head = group.x;
+    let end = select(0u, start[0] + 1u, head < params.heads);
+    let width = params.head_dim / 4u;
+    let base = head / (params.heads / params.kv_heads) * params.capacity * width;
+    if (lane < width) {
+        query[lane] = q[head * width + lane] * params.scale;
+    }
+    workgroupBarrier();
+    // Strands of `width` lanes add up every strands-th position, 4 elements of it a lane.
+    let strands = WG / width;
+    let column = lane % width;
+    var highest = LOWEST;
+    var total = 0.0;
+    var sum = vec4<f32>();
+    for (var first = 0u; first < end; first += WG) {
+        let position = first + lane;
+        var score = 0.0;
+        let row = base + min(position, end - 1u) * width;
+        for (var i = 0u; i < width; i += 4u) {
+            let k0 = k[row + i];
+            let k1 = k[row + i + 1u];
+            let k2 = k[row + i + 2u];
+            let k3 = k[row + i + 3u];
+            score += dot(query[i], k0) + dot(query[i + 1u], k1) + dot(query[i + 2u], k2) + dot(query[i + 3u], k3);
+        }
+        score = select(LOWEST, score, position < end);
+        let new_highest = max(highest, workgroup_max(lane, subgroup_lane, subgroup_size, score));
+        weights[lane] = select(0.0, exp(score - new_highest), position < end);
+        let rescale = exp(highest - new_highest);
+        highest = new_highest;
+        workgroupBarrier();
+        total *= rescale;
+        sum *= rescale;
+        // Lanes of no strand take no position.
+        let count = select(0u, min(WG, end - first), lane < strands * width);
+        for (var i = lane / width; i < count; i += 4u * strands) {
+            let i1 = min(i + strands, count - 1u);
+            let i2 = min(i + 2u * strands, count - 1u);
+            let i3 = min(i + 3u * strands, count - 1u);
+            let at = base + first * width + column;
+            let v0 = v[at + i * width];
+            let v1 = v[at + i1 * width];
+            let v2 = v[at + i2 * width];
+            let v3 = v[at + i3 * width];
+            let w0 = weights[i];
+            let w1 = select(0.0, weights[i1], i + strands < count);
+            let w2 = select(0.0, weights[i2], i + 2u * strands < count);
+            let w3 = select(0.0, weights[i3], i + 3u * strands < count);
+            total += w0 + w1 + w2 + w3;
+            sum += w0 * v0 + w1 * v1 + w2 * v2 + w3 * v3;
+        }
+        workgroupBarrier(); // before weights and partial are written again
+    }
+    partial[lane] = total;
+    sums[lane] = sum;
+    for (var reach = strands / 2u; reach > 0u; reach /= 2u) {
+        workgroupBarrier();
+        if (lane < reach * width) {
+            partial[lane] += partial[lane + reach * width];
+            sums[lane] += sums[lane + reach * width];
+        }
+    }
+    workgroupBarrier();
+    if (lane < width && head < params.heads) {
+        out[head * width + lane] = sums[lane] / partial[0];
+    }
+}
