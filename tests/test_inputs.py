@@ -31,7 +31,7 @@ def kernel(text=ATTENTION, op="attention", **header):
 def test_every_case_meets_the_conditions_of_op_and_kernel():
     attention, claims = get("attention"), kernel(requires=["head_dim % 4 == 0", "tokens == 1 or heads >= 2"])
     sizes = table(attention, claims)
-    assert len(sizes.drawn) > 100
+    assert len(sizes.drawn) > 60
     for names in (*sizes.fixed, *sizes.drawn):
         assert attention.allows(names)
         assert names["head_dim"] % 4 == 0
@@ -52,7 +52,7 @@ def test_sizes_around_the_workgroup_and_beyond_a_dimension_of_workgroups():
     sizes = table(get("sum"), kernel(text, "sum", workgroups=["fold2d(rows)"]))
     assert {n["cols"] for n in sizes.fixed} >= {1, 2, 3, 5, 47, 48, 49, 257, 1029, 4864}
     assert {n["rows"] for n in sizes.fixed} >= {1, 2, 3, 13, 47, 49, 97, 896, 4099}
-    assert max(n["rows"] for n in sizes.fixed) > 65535
+    assert sizes.folded == ({"rows": 65836, "cols": 2}, {})
 
 
 def test_few_values_where_each_is_a_pipeline():

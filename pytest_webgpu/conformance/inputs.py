@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from pytest_webgpu.conformance.packing import round_to
 from pytest_webgpu.conformance.patterns import INDEPENDENT, PATTERNS, WILD
-from pytest_webgpu.conformance.sizes import HUGE, table
+from pytest_webgpu.conformance.sizes import table
+from pytest_webgpu.kernels.expression import parse
 from pytest_webgpu.ops.contract import Below, Contract, TensorArg
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_webgpu.kernels.kernel import KernelSource
 
 Array = NDArray[Any]
+WIDE = 1024  # elements of a row that show every pattern, sums that overflow f16 among them
 
 
 @dataclass(frozen=True)
@@ -78,16 +80,29 @@ def fixed_cases(contract: Contract, kernel: KernelSource, software: bool = False
     floats = {s.name: _choices(contract, s.name, s.default) for s in contract.scalars if s.kind == "float"}
     tunes = _tunes(kernel)
     patterns = list(PATTERNS)
-    chosen = list(fixed or drawn[:1])
-    chosen += drawn[len(drawn) // 2 :: max(1, len(drawn) // 16)][: max(0, len(patterns) - len(chosen))]
-    return [
+    chosen = [(names, patterns[i % len(patterns)]) for i, names in enumerate(fixed or drawn[:1])]
+    along = _along(contract)
+    wide = max(fixed or drawn, key=lambda names: min(names[along], WIDE))
+    chosen += [(wide, p) for p in patterns if (wide, p) not in chosen]
+    while len(chosen) < len(tunes):
+        chosen += chosen
+    made = [
         _case(
-            contract, chosen[i % len(chosen)], patterns[i % len(patterns)], i,
-            {n: values[i % len(values)] for n, values in floats.items()},
-            {} if max(chosen[i % len(chosen)].values(), default=0) >= HUGE else tunes[i % len(tunes)],
+            contract, names, pattern, i, {n: values[i % len(values)] for n, values in floats.items()},
+            tunes[i % len(tunes)],
         )
-        for i in range(max(len(chosen), len(patterns), len(tunes)))
+        for i, (names, pattern) in enumerate(chosen)
     ]  # fmt: skip
+    if sizes.folded is not None:
+        names, tune = sizes.folded
+        made.append(_case(contract, names, "normal", 1, {n: values[0] for n, values in floats.items()}, tune))
+    return made
+
+
+def _along(contract: Contract) -> str:
+    """The dim along the rows of the first argument that has any: what reductions and products go along."""
+    axes = (a.dims[-1] for a in contract.args if a.dims)
+    return next((n for axis in axes for n in sorted(parse(axis).names)), contract.dims[0])
 
 
 def smaller_cases(contract: Contract, kernel: KernelSource, software: bool, case: Case) -> list[Case]:
@@ -120,23 +135,25 @@ def _choices(contract: Contract, name: str, default: float | None) -> list[float
 def materialise(case: Case, contract: Contract, stored: Mapping[str, tuple[str, str]]) -> dict[str, Array]:
     """The arguments of the case by name, as they are stored: `stored` gives (dtype, storage) of each that is bound.
 
-    The first float tensor that may has the case's pattern; in one case of three the others have a tame one as well.
+    One float tensor has the case's pattern (which one, the seed says), in one case of three all of them.
     """
     rng = np.random.default_rng(case.seed)
     names = {**case.dims, **case.scalars}
     shapes = contract.shapes(case.dims, case.scalars)
-    everywhere, unused, made = case.seed % 3 == 2 and case.pattern not in WILD, True, {}
+    takers = [a.name for a in contract.args if a.name in stored and a.kind == "float"
+              and case.pattern in contract.draw.get(a.name, PATTERNS)]  # fmt: skip
+    everywhere, made = case.seed % 3 == 2 and case.pattern not in WILD, {}
+    patterned = set(takers if everywhere else takers[case.seed % max(1, len(takers)) :][:1])
     for arg in contract.args:
         if arg.name not in stored:
             continue
         dtype, storage = stored[arg.name]
-        shape, draw = shapes[arg.name], contract.draw.get(arg.name)
+        shape = shapes[arg.name]
         if arg.kind == "float":
-            patterned = (unused or everywhere) and (draw is None or case.pattern in draw)
-            unused = unused and not patterned
-            values = PATTERNS[case.pattern if patterned else "normal"](shape, rng) if min(shape) else np.zeros(shape)
+            make = PATTERNS[case.pattern if arg.name in patterned else "normal"]
+            values = make(shape, rng) if min(shape) else np.zeros(shape)
         else:
-            values = _whole(arg, shape, draw, names, rng)
+            values = _whole(arg, shape, contract.draw.get(arg.name), names, rng)
         made[arg.name] = round_to(values, dtype, storage)
     return made
 
@@ -146,8 +163,6 @@ def _whole(arg: TensorArg, shape: tuple[int, ...], draw: Any, names: Mapping[str
     if arg.kind == "bool":
         return np.asarray(rng.integers(0, 2, shape))
     if isinstance(draw, Below):
-        from pytest_webgpu.kernels.expression import parse
-
         limit = max(1, parse(draw.limit).evaluate(names))
         values: Array = np.asarray(rng.integers(0, limit, shape))
         if values.size > 1:

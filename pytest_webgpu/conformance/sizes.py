@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_webgpu.kernels.errors import KernelError
-from pytest_webgpu.kernels.expression import Expression
+from pytest_webgpu.kernels.expression import MAX_WORKGROUPS, Expression
 from pytest_webgpu.ops.contract import Contract, ContractError
 from pytest_webgpu.ops.launch import Launch, Unfit, launch
 
@@ -26,27 +26,32 @@ MIDDLE = (13, 16, 31, 32, 33, 61, 64, 96, 127, 128, 129, 251, 255, 256, 257)
 LARGE = (509, 512, 768, 896, 1021, 1024, 1028, 1029, 1030, 2048)
 FOR_EACH, IN_TURN = (1, 3), (5, 13, 61, 127, 257, 896, 1029, 4099, 4864)
 """Sizes of the fixed cases: every dim has the first and those beside the workgroup's, one dim each of the others."""
-HUGE = 65537  # more rows than a dimension of workgroups
 SCALARS = (0, 1, 2, 3, 5, 17, 64, 127)
 BUDGET = 1 << 17
 """Most elements (multiply-adds, for a product) of a drawn case; a fixed one may have 16 times as many."""
-DRAWN = 160
+DRAWN = 96
 COMPILED = (64, 5, 128, 12, 96, 8, 256, 896, 2, 1, 0)
 """What a dim or scalar that is an `override` is chosen from: each value is a pipeline, so it has the first few."""
 FEW = 3
+BEYOND = (MAX_WORKGROUPS + 300, 300)
+"""So many more than fit a dimension of workgroups that a kernel that shifts by another width misses some."""
 
 
-HEAVY, HEAVIEST = 1 << 20, 1 << 23
-"""Invocations: a software adapter (some 0.4 microseconds each on two cores) is given no case of more than HEAVY, or
-HEAVIEST for more rows than a dimension of workgroups."""
+HEAVY, HEAVIEST = 1 << 20, 1 << 24
+"""Invocations: a software adapter (some 0.2 microseconds each on two cores) is given no case of more than HEAVY, or
+HEAVIEST for one that folds its workgroups into a second dimension."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Dims and int scalars by name: the fixed ones, and those to draw from, smallest first."""
+    """Dims and int scalars by name: the fixed ones, and those to draw from, smallest first.
+
+    `folded`: of a kernel that says fold2d, the least that does not fit one dimension, and tunables that make it cheap.
+    """
 
     fixed: tuple[Names, ...]
     drawn: tuple[Names, ...]
+    folded: tuple[Names, dict[str, int]] | None
 
 
 _tables: dict[tuple[Contract, str, str, str, bool], Table] = {}
@@ -65,7 +70,7 @@ def table(contract: Contract, kernel: KernelSource, software: bool = False) -> T
                 f"{contract.name}, {kernel.name}: no sizes meet {' and '.join(source.texts) or 'its conditions'}; "
                 "where that is possible, list sizes: @op(draw={DIM: [..]})"
             )
-        _tables[key] = Table(tuple(fixed), tuple(sorted(drawn or fixed, key=source.cost)))
+        _tables[key] = Table(tuple(fixed), tuple(sorted(drawn or fixed, key=source.cost)), source.folded())
     return _tables[key]
 
 
@@ -98,10 +103,12 @@ class _Sizes:
         overrides = {o.name for o in kernel.overrides}
         set_by = {n for exprs in kernel.header.set.values() for e in exprs for n in e.names}
         self.compiled = (overrides | set_by) & known
+        self.folds = any(e.folds for p in kernel.passes for e in p.workgroups)
         self.group = self._workgroup()
         self.marks = sorted({self.group - 1, self.group, self.group + 1, 2 * self.group + 1} - {0})
         self.constants = sorted({c for text in self.texts for c in _numbers(text) if 1 < c <= 8192})
         self.random = random.Random(0)
+        self.choices: dict[str, tuple[int, ...]] = {}
 
     def _workgroup(self) -> int:
         overrides = {name: float(values[0]) for name, values in self.kernel.header.tune.items()}
@@ -110,17 +117,51 @@ class _Sizes:
         except (ValueError, KeyError):
             return 64
 
-    def fits(self, names: Names) -> bool:
-        """Whether the kernel's own `requires` hold, those that name overrides as well, and it is not too much."""
+    def launched(self, names: Names, tune: Mapping[str, int] | None = None) -> Launch:
         numbers = {s.name: s.default or 0 for s in self.contract.scalars}
         dims = {d: names[d] for d in self.contract.dims}
+        return launch(self.contract, self.kernel, dims, {**numbers, **names}, tune)
+
+    def fits(self, names: Names) -> bool:
+        """Whether the kernel's own `requires` hold, those that name overrides as well, and it is not too much."""
         try:
-            made = launch(self.contract, self.kernel, dims, {**numbers, **names})
+            return not self.software or invocations(self.launched(names)) <= HEAVY
         except Unfit:
             return False
         except KernelError:
             return True  # a finding, which the case reports
-        return not self.software or invocations(made) <= (HEAVIEST if HUGE in dims.values() else HEAVY)
+
+    def folded(self) -> tuple[Names, dict[str, int]] | None:
+        tune = {name: min(values) for name, values in self.kernel.header.tune.items()}
+        if not self.folds:
+            return None
+        for dim in self.contract.dims:
+            if dim in self.compiled:
+                continue
+            names, low = self._kept(dim, MAX_WORKGROUPS), MAX_WORKGROUPS
+            while names is not None and self.cost(names) <= 1 << 24 and self._allowed(dim, names):
+                try:
+                    if any(p.workgroups[1] > 1 for p in self.launched(names, tune).passes):
+                        least = self._least(names, dim, low, tune)
+                        heavy = invocations(self.launched(least, tune))
+                        return (least, tune) if heavy <= HEAVIEST or not self.software else None
+                except (Unfit, KernelError):
+                    break
+                names, low = {**names, dim: 2 * names[dim]}, names[dim]
+        return None
+
+    def _least(self, names: Names, dim: str, low: int, tune: Mapping[str, int]) -> Names:
+        """A little over the least size above `low` at which a second dimension of workgroups is needed."""
+        high = names[dim]
+        while high - low > 1:
+            middle = (low + high) // 2
+            folds = any(p.workgroups[1] > 1 for p in self.launched({**names, dim: middle}, tune).passes)
+            low, high = (low, middle) if folds else (middle, high)
+        for more in BEYOND:
+            beyond = {**names, dim: high + more}
+            if self._allowed(dim, beyond) and all(p.workgroups[1] <= 2 for p in self.launched(beyond, tune).passes):
+                return beyond
+        return {**names, dim: high}
 
     def cost(self, names: Mapping[str, int]) -> int:
         return math.prod(max(1, names[d]) for d in self.contract.dims)
@@ -143,16 +184,16 @@ class _Sizes:
         dims = self.contract.dims
         pairs = [(d, size) for size in (*FOR_EACH, self.group - 1, self.group + 1) for d in dims]
         pairs += [(dims[-1 - i % len(dims)], size) for i, size in enumerate((self.group, 2 * self.group + 1, *IN_TURN))]
+        if not self.folds:
+            pairs.append((dims[0], MAX_WORKGROUPS + 2))
         for dim, size in pairs:
             if size > 0 and (dim not in self.compiled or size in self._choices(dim)):
-                yield from self._with(dim, size)
-        if self.contract.dims[0] not in self.compiled:
-            yield from self._with(self.contract.dims[0], HUGE)
+                case = self._kept(dim, size)
+                if case is not None:
+                    yield case
 
-    def _with(self, dim: str, size: int) -> Iterator[Names]:
-        case = self.complete({n: 2 for n in self.contract.dims} | {dim: size}, 16 * BUDGET, keep=dim)
-        if case is not None:
-            yield case
+    def _kept(self, dim: str, size: int) -> Names | None:
+        return self.complete({n: 2 for n in self.contract.dims} | {dim: size}, 16 * BUDGET, keep=dim)
 
     def complete(self, wanted: Names, budget: int, keep: str | None = None, tries: int = 6) -> Names | None:
         """Sizes that meet every condition, as near to `wanted` as a few tries get; `keep` is kept exactly."""
@@ -175,25 +216,30 @@ class _Sizes:
 
     def _choose(self, name: str, names: Names, wanted: Mapping[str, int], room: int) -> int | None:
         """The value wanted, or another at random, that no condition forbids."""
-        choices = list(self._choices(name))
+        choices = self._choices(name)
+        start = self.random.randrange(len(choices))
         first = wanted.get(name)
-        self.random.shuffle(choices)
-        if first is not None and (name not in self.compiled or first in choices):
-            choices.insert(0, first)
-        for value in choices:
+        asked = [first] if first is not None and (name not in self.compiled or first in choices) else []
+        for value in (*asked, *choices[start:], *choices[:start]):
             if (value <= room or name in self.scalars) and self._allowed(name, {**names, name: value}):
                 return value
         return None
 
-    def _choices(self, name: str) -> Sequence[int]:
+    def _choices(self, name: str) -> tuple[int, ...]:
+        if name not in self.choices:
+            self.choices[name] = self._chosen_from(name)
+        return self.choices[name]
+
+    def _chosen_from(self, name: str) -> tuple[int, ...]:
         drawn = self.contract.draw.get(name)
         if isinstance(drawn, (list, tuple)):
             return tuple(int(v) for v in drawn)
         telling = [m * c for c in self.constants for m in (1, 2, 3, 5)]
         if name in self.compiled:
             alone = [c for c, needs in self.by_name[name] if needs == {name}]
-            return [v for v in (*COMPILED, *telling) if all(c.holds({name: v}) for c in alone)][:FEW]
-        return SCALARS if name in self.scalars else (*SMALL, *SMALL, *MIDDLE, *self.marks, *telling, *LARGE)
+            return tuple(v for v in (*COMPILED, *telling) if all(c.holds({name: v}) for c in alone))[:FEW] or (1,)
+        pool = (*SMALL, *SMALL, *MIDDLE, *self.marks, *telling, *LARGE)
+        return SCALARS if name in self.scalars else tuple(self.random.sample(pool, len(pool)))
 
     def _allowed(self, name: str, names: Mapping[str, int]) -> bool:
         """Whether conditions on `name` hold, those that can be told; scalars still to come are taken as 0."""
