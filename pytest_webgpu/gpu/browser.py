@@ -36,8 +36,6 @@ START_DEADLINE = 60.0
 VISIT_DEADLINE = 600.0  # for somebody to point a browser at the URL
 PART_BYTES = 64 << 20  # a job with more than this in blobs goes in several messages
 Numbered = list[tuple[int, Command]]  # commands with their index in the job
-
-
 Name = Literal["chrome", "firefox", "safari", "url"]
 
 
@@ -200,7 +198,8 @@ class BrowserRunner:
                     break
                 except queue.Empty:
                     if not until.left:
-                        message = f"{what} did not end in {until.seconds:g} s: the browser was killed."
+                        done = "the browser was killed" if self._supervises else "the page is to start afresh"
+                        message = f"{what} did not end in {until.seconds:g} s: {done}."
                         raise DeadlineExceeded(message, seconds=until.seconds) from None
             if isinstance(answer, Message):
                 return answer

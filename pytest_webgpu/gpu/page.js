@@ -4,14 +4,18 @@ import { numbers, pack, unpack } from "./wire.js";
 
 const id = crypto.randomUUID();
 const end = new AbortController();
+const NEEDED = { // what came late to some browser
+  GPUDevice: ["createComputePipelineAsync", "popErrorScope", "lost"],
+  GPUQueue: ["onSubmittedWorkDone"],
+  GPUShaderModule: ["getCompilationInfo"],
+};
 const say = (text) => (document.getElementById("state").textContent = text);
 
 function missing() {
   if (!isSecureContext) return "This page is no secure context: WebGPU needs https, localhost or 127.0.0.1.";
   if (!navigator.gpu) return `This browser has no WebGPU (navigator.gpu is missing): ${navigator.userAgent}`;
-  const absent = ["onSubmittedWorkDone"].filter((name) => !(name in (globalThis.GPUQueue?.prototype ?? {})))
-    .concat(["pushErrorScope", "createComputePipelineAsync"].filter((n) => !(n in (globalThis.GPUDevice?.prototype ?? {}))))
-    .concat(["getCompilationInfo"].filter((n) => !(n in (globalThis.GPUShaderModule?.prototype ?? {}))));
+  const absent = Object.entries(NEEDED).flatMap(([type, names]) => (
+    names.filter((name) => !(name in (globalThis[type]?.prototype ?? {}))).map((name) => `${type}.${name}`)));
   return absent.length ? `This browser's WebGPU lacks ${absent.join(", ")}: ${navigator.userAgent}` : null;
 }
 
@@ -26,8 +30,7 @@ async function greeting() {
   for (const name in adapter.info) if (typeof adapter.info[name] !== "function") told[name] = adapter.info[name];
   const versions = await navigator.userAgentData?.getHighEntropyValues(["fullVersionList", "platformVersion"]);
   const agent = { text: navigator.userAgent, versions: versions?.fullVersionList ?? [] };
-  const fine = crossOriginIsolated;
-  return { told, features: [...adapter.features], limits: numbers(adapter.limits), agent, fine };
+  return { told, features: [...adapter.features], limits: numbers(adapter.limits), agent };
 }
 
 async function exchange(body) {
@@ -45,7 +48,8 @@ function refusal(error) {
 
 async function stayAlive() {
   // The request's end tells the server of this page's end; its text tells a page whose device hangs to start afresh.
-  const reader = (await fetch(`alive?page=${id}`, { signal: end.signal })).body.pipeThrough(new TextDecoderStream()).getReader();
+  const response = await fetch(`alive?page=${id}`, { signal: end.signal });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let read; !(read = await reader.read()).done; ) if (read.value.includes("reload")) location.reload();
 }
 
@@ -53,7 +57,7 @@ async function serve() {
   stayAlive().catch(() => {});
   let runtime = null;
   let jobs = 0;
-  let body = pack({ hello: await greeting() });
+  let body = pack({ hello: await greeting().catch((error) => ({ lack: String(error) })) });
   for (;;) {
     const sent = await exchange(body);
     body = null;
@@ -68,7 +72,7 @@ async function serve() {
         runtime?.device.destroy();
         runtime = await Runtime.open(await requestAdapter(), sent.data.open);
         const features = [...runtime.device.features];
-        body = pack({ features, limits: numbers(runtime.device.limits), polls: runtime.polls });
+        body = pack({ features, limits: numbers(runtime.device.limits) });
       } else {
         say(`Job ${++jobs}.`);
         body = await runtime.run(sent.data.commands, sent);
@@ -79,4 +83,6 @@ async function serve() {
   }
 }
 
-serve().then((text) => text && say(text), (error) => say(`The run's server is gone: ${error.message}`)).finally(() => end.abort());
+serve()
+  .then((text) => text && say(text), (error) => say(`The run's server is gone: ${error.message}`))
+  .finally(() => end.abort());
