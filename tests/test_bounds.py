@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pytest_webgpu.conformance.bounds import explain, reference_with_bound, stored
+from pytest_webgpu.conformance.bounds import Bounded, disagreement, explain, reference_with_bound, stored
 from pytest_webgpu.ops import contract
 from pytest_webgpu.ops.contract import get, op
 
@@ -78,6 +78,16 @@ def test_integers_are_exact_and_floats_made_from_them_too():
 def test_sizes_of_bounds_as_stored():
     out = stored(torch.tensor([1.5, 3.0]).double(), torch.tensor([1e-3, 0.0]).double(), "f16")
     assert out.bound.tolist() == [pytest.approx(2e-3 + 2.0**-10), 0]
+
+
+def test_two_references_must_agree():
+    inputs = {"x": torch.randn(3, 40), "weight": torch.randn(40)}
+    one, other = (reference_with_bound(get("rms_norm"), inputs, {"eps": 1e-6}) for _ in range(2))
+    assert disagreement(one, other) is None
+    other["out"].value[1, 2] += 0.1 * other["out"].bound[1, 2]
+    assert disagreement(one, other).startswith("out[1, 2] is ")
+    exact = {"a": Bounded(torch.ones(2).double(), torch.zeros(2).double())}
+    assert disagreement(exact, {"a": Bounded(exact["a"].value + 1e-9, exact["a"].bound)})
 
 
 @pytest.fixture(autouse=True)

@@ -103,6 +103,13 @@ def test_more_workgroups_than_a_dimension_has(runner):
         held(SUM.replace("fold2d(rows)", "rows"), runner)
 
 
+def test_a_second_dimension_of_workgroups_that_is_ignored(runner):
+    text = SUM.replace("group.y * groups.x + group.x", "group.x")
+    with pytest.raises(ConformanceFailure, match="not written") as failure:
+        held(text, runner, Settings(max_examples=5))
+    assert failure.value.case.dims["rows"] > 65535
+
+
 def test_bits_may_differ_where_the_kernel_says_so(runner):
     text = SUM.replace('op = "sum"', 'op = "sum"\n//! deterministic = false')
     assert held(text, runner).cases

@@ -98,6 +98,22 @@ def stored(value: Tensor, error: Tensor | None, dtype: str) -> Bounded:
     return Bounded(value, torch.where(beyond | bound.isnan(), torch.inf, bound))
 
 
+def disagreement(one: Mapping[str, Bounded], other: Mapping[str, Bounded]) -> str | None:
+    """In words, where two references of the same inputs (on the CPU and on CUDA) differ by more than float64 explains.
+
+    They may differ by a thousandth of the bound; what is exact must be equal, what is unspecified the same.
+    """
+    for name, mine in one.items():
+        theirs = other[name].value.to(mine.value.device)
+        bound = torch.minimum(mine.bound, other[name].bound.to(mine.bound.device))
+        apart = (mine.value - theirs).abs()
+        wrong = ~(apart <= 1e-3 * bound + 1e-12 * mine.value.abs()) & bound.isfinite()
+        if bool(wrong.any()):
+            index = tuple(int(i) for i in wrong.nonzero()[0])
+            return f"{name}{list(index)} is {float(mine.value[index])!r} on one, {float(theirs[index])!r} on the other"
+    return None
+
+
 def explain(
     contract: Contract,
     inputs: Mapping[str, Tensor],

@@ -73,8 +73,11 @@ def cases(contract: Contract, kernel: KernelSource, software: bool = False) -> S
     )  # fmt: skip
 
 
-def fixed_cases(contract: Contract, kernel: KernelSource, software: bool = False) -> list[Case]:
-    """The cases that stand in front of the drawn ones: telling sizes, each pattern in turn, every tunable."""
+def fixed_cases(contract: Contract, kernel: KernelSource, software: bool = False, quick: bool = False) -> list[Case]:
+    """The cases that stand in front of the drawn ones: telling sizes, each pattern in turn, every tunable.
+
+    `quick` leaves out the one that needs millions of elements.
+    """
     sizes = table(contract, kernel, software)
     fixed, drawn = sizes.fixed, sizes.drawn
     floats = {s.name: _choices(contract, s.name, s.default) for s in contract.scalars if s.kind == "float"}
@@ -93,7 +96,7 @@ def fixed_cases(contract: Contract, kernel: KernelSource, software: bool = False
         )
         for i, (names, pattern) in enumerate(chosen)
     ]  # fmt: skip
-    if sizes.folded is not None:
+    if sizes.folded is not None and not quick:
         names, tune = sizes.folded
         made.append(_case(contract, names, "normal", 1, {n: values[0] for n, values in floats.items()}, tune))
     return made

@@ -38,7 +38,11 @@ class Settings:
 
 @dataclass
 class Report:
-    """A kernel that is right: how much was checked, and how much of its bounds it uses (`headroom`, 0 to 1)."""
+    """A kernel that is right: how much was checked, and how much of its bounds it uses (`headroom`, 0 to 1).
+
+    `unspecified`: elements that could not be compared; `unspecified_share`: their share in a case, on average.
+    `loosest`: the largest median bound over mean size of an output, of data whose elements are independent.
+    """
 
     op: str
     kernel: str
@@ -46,6 +50,7 @@ class Report:
     cases: int = 0
     elements: int = 0
     unspecified: int = 0
+    unspecified_share: float = 0.0
     headroom: float = 0.0
     loosest: float = 0.0
     notes: list[str] = field(default_factory=list)
