@@ -1,18 +1,18 @@
 //! op = "attention"
-//! workgroups = ["heads"]
-//! requires = ["tokens == 1", "head_dim % 8 == 0", "head_dim <= 256"]
-//! prefer = ["capacity <= 512"]
+//! workgroups = ["heads", "tokens"]
+//! requires = ["head_dim % 8 == 0", "head_dim <= 256", "tokens <= 65535"]
+//! prefer = ["tokens <= 4", "capacity <= 512 or tokens > 1"]
 //! guarded = true
 //! [storage]
 //! k = "f16x2"
 //! v = "f16x2"
 //! [tune]
-//! WG = [128, 64, 256]
-// out (1, heads, head_dim) = softmax(scale q k^T) v over positions 0 to start, q (1, heads, head_dim), k and v
-// (kv_heads, capacity, head_dim; two halves a word); head h reads h / group. One query: a workgroup a head,
-// softmax online (Milakov and Gimelshein 2018), no array grows with the cache.
+//! WG = [256, 128, 64]
+// out (tokens, heads, head_dim) = softmax(scale q k^T) v, query t over positions 0 to start + t; q (tokens, heads,
+// head_dim), k and v (kv_heads, capacity, head_dim; two halves a word); head h reads h / group. A workgroup a query
+// of a head; softmax online (Milakov and Gimelshein 2018): no array grows with the cache.
 
-struct Params { heads: u32, kv_heads: u32, head_dim: u32, capacity: u32, scale: f32 }
+struct Params { tokens: u32, heads: u32, kv_heads: u32, head_dim: u32, capacity: u32, scale: f32 }
 
 @group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read> k: array<vec4<u32>>;
@@ -21,20 +21,23 @@ struct Params { heads: u32, kv_heads: u32, head_dim: u32, capacity: u32, scale: 
 @group(0) @binding(4) var<storage, read_write> out: array<vec4<f32>>;
 @group(0) @binding(5) var<uniform> params: Params;
 
-override WG: u32 = 128;
+override WG: u32 = 256;
 const LOWEST = -3.4028234663852886e38;
 
-var<workgroup> query: array<vec4<f32>, 64>;
+var<workgroup> query: array<mat2x4<f32>, 32>; // zeros beyond head_dim
 var<workgroup> weights: array<f32, WG>;
 var<workgroup> partial: array<f32, WG>;
-var<workgroup> sums: array<vec4<f32>, 2 * WG>;
+var<workgroup> sums: array<mat2x4<f32>, WG>;
 
-fn low(words: vec4<u32>) -> vec4<f32> {
-    return vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y));
+fn halves(words: vec4<u32>) -> mat2x4<f32> {
+    return mat2x4<f32>(
+        vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y)),
+        vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w)));
 }
 
-fn high(words: vec4<u32>) -> vec4<f32> {
-    return vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w));
+fn multiply(a: mat2x4<f32>, words: vec4<u32>) -> vec4<f32> {
+    let b = halves(words);
+    return a[0] * b[0] + a[1] * b[1];
 }
 
 // The largest `value` of the workgroup; WG is a power of two.
@@ -52,29 +55,29 @@ fn workgroup_max(lane: u32, value: f32) -> f32 {
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let head = group.x;
-    let end = select(0u, start[0] + 1u, head < params.heads);
+    let end = select(0u, start[0] + group.y + 1u, head < params.heads && group.y < params.tokens);
     let width = params.head_dim / 8u;
     let base = head / (params.heads / params.kv_heads) * params.capacity * width;
-    if (lane < 2u * width) {
-        query[lane] = q[head * 2u * width + lane] * params.scale;
+    if (lane < 32u) {
+        let at = (group.y * params.heads + head) * 2u * width + 2u * min(lane, width - 1u);
+        query[lane] = mat2x4<f32>(q[at], q[at + 1u]) * select(0.0, params.scale, lane < width);
     }
     workgroupBarrier();
-    // Strands of `width` lanes add up every strands-th position, 8 elements of it a lane.
+    // Strands of `width` lanes add up every strands-th four positions, 8 elements of each a lane.
     let strands = WG / width;
     let column = lane % width;
     var highest = LOWEST;
     var total = 0.0;
-    var sum_low = vec4<f32>();
-    var sum_high = vec4<f32>();
+    var sum = mat2x4<f32>();
     for (var first = 0u; first < end; first += WG) {
         let position = first + lane;
         var score = LOWEST;
         if (position < end) {
             var products = vec4<f32>();
-            for (var i = 0u; i < width; i++) {
-                let words = k[base + position * width + i];
-                products = fma(query[2u * i], low(words), products);
-                products = fma(query[2u * i + 1u], high(words), products);
+            for (var i = 0u; i < width; i += 4u) {
+                let at = base + position * width + min(i + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(width - 1u));
+                products += multiply(query[i], k[at.x]) + multiply(query[i + 1u], k[at.y]);
+                products += multiply(query[i + 2u], k[at.z]) + multiply(query[i + 3u], k[at.w]);
             }
             score = dot(products, vec4<f32>(1.0));
         }
@@ -84,27 +87,29 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         highest = new_highest;
         workgroupBarrier();
         total *= rescale;
-        sum_low *= rescale;
-        sum_high *= rescale;
+        sum = sum * rescale;
         let count = select(0u, min(WG, end - first), lane < strands * width);
-        for (var i = lane / width; i < count; i += strands) {
-            total += weights[i];
-            let words = v[base + (first + i) * width + column];
-            sum_low = fma(vec4<f32>(weights[i]), low(words), sum_low);
-            sum_high = fma(vec4<f32>(weights[i]), high(words), sum_high);
+        for (var i = lane / width * 4u; i < count; i += strands * 4u) {
+            let weight = vec4<f32>(weights[i], weights[i + 1u], weights[i + 2u], weights[i + 3u]);
+            total += dot(weight, vec4<f32>(1.0));
+            // Positions beyond the last repeat it, with weights of zero.
+            let at = base + min(first + i + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(end - 1u)) * width + column;
+            sum += weight.x * halves(v[at.x]) + weight.y * halves(v[at.y]);
+            sum += weight.z * halves(v[at.z]) + weight.w * halves(v[at.w]);
         }
     }
     partial[lane] = total;
-    sums[2u * lane] = sum_low;
-    sums[2u * lane + 1u] = sum_high;
+    sums[lane] = sum;
     workgroupBarrier();
-    if (lane < 2u * width && head < params.heads) {
+    if (lane < width && head < params.heads && group.y < params.tokens) {
         total = 0.0;
-        var weighted = vec4<f32>();
+        var weighted = mat2x4<f32>();
         for (var i = 0u; i < strands; i++) {
             total += partial[i * width];
-            weighted += sums[2u * i * width + lane];
+            weighted += sums[i * width + lane];
         }
-        out[head * 2u * width + lane] = weighted / total;
+        weighted = weighted * (1.0 / total);
+        out[2u * ((group.y * params.heads + head) * width + lane)] = weighted[0];
+        out[2u * ((group.y * params.heads + head) * width + lane) + 1u] = weighted[1];
     }
 }

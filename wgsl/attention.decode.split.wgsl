@@ -1,6 +1,6 @@
 //! op = "attention"
-//! requires = ["tokens == 1", "head_dim % 4 == 0", "head_dim <= 256"]
-//! prefer = ["capacity > 512"]
+//! requires = ["head_dim % 4 == 0", "head_dim <= 256", "tokens == 1"]
+//! prefer = ["tokens == 1", "capacity > 512"]
 //! guarded = true
 //! [[pass]]
 //! entry = "attend"
@@ -12,11 +12,11 @@
 //! outputs = {dtype = "f32", shape = ["heads", "SPLIT", "head_dim"]}
 //! stats = {dtype = "f32", shape = ["heads", "SPLIT", 2]}
 //! [tune]
-//! WG = [128, 64, 256]
-//! SPLIT = [8, 16, 4]
+//! WG = [256, 128, 64]
+//! SPLIT = [8, 4, 16]
 // out (1, heads, head_dim) = softmax(scale q k^T) v over positions 0 to start, q (1, heads, head_dim), k and v
 // (kv_heads, capacity, head_dim); head h reads h / group. One query: a workgroup a head and
-// share of the positions, then one a head; softmax online (Milakov and Gimelshein 2018), no array grows with the cache.
+// share of the positions, then one a head; softmax online (Milakov and Gimelshein 2018): no array grows with the cache.
 
 struct Params { heads: u32, kv_heads: u32, head_dim: u32, capacity: u32, scale: f32 }
 
@@ -29,11 +29,11 @@ struct Params { heads: u32, kv_heads: u32, head_dim: u32, capacity: u32, scale: 
 @group(0) @binding(6) var<storage, read_write> out: array<vec4<f32>>;
 @group(0) @binding(7) var<uniform> params: Params;
 
-override WG: u32 = 128;
+override WG: u32 = 256;
 override SPLIT: u32 = 8;
 const LOWEST = -3.4028234663852886e38;
 
-var<workgroup> query: array<vec4<f32>, 64>;
+var<workgroup> query: array<vec4<f32>, 64>; // zeros beyond head_dim
 var<workgroup> weights: array<f32, WG>;
 var<workgroup> partial: array<f32, WG>;
 var<workgroup> sums: array<vec4<f32>, WG>;
@@ -60,11 +60,12 @@ fn attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_ind
     let end = select(begin, min(begin + share, seen), head < params.heads);
     let width = params.head_dim / 4u;
     let base = head / (params.heads / params.kv_heads) * params.capacity * width;
-    if (lane < width) {
-        query[lane] = q[head * width + lane] * params.scale;
+    if (lane < 64u) {
+        let at = head * width + min(lane, width - 1u);
+        query[lane] = q[at] * select(0.0, params.scale, lane < width);
     }
     workgroupBarrier();
-    // Strands of `width` lanes add up every strands-th position, 4 elements of it a lane.
+    // Strands of `width` lanes add up every strands-th four positions, 4 elements of each a lane.
     let strands = WG / width;
     let column = lane % width;
     var highest = LOWEST;
@@ -75,8 +76,10 @@ fn attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_ind
         var score = LOWEST;
         if (position < end) {
             var products = vec4<f32>();
-            for (var i = 0u; i < width; i++) {
-                products = fma(query[i], k[base + position * width + i], products);
+            for (var i = 0u; i < width; i += 4u) {
+                let at = base + position * width + min(i + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(width - 1u));
+                products += query[i] * k[at.x] + query[i + 1u] * k[at.y];
+                products += query[i + 2u] * k[at.z] + query[i + 3u] * k[at.w];
             }
             score = dot(products, vec4<f32>(1.0));
         }
@@ -88,9 +91,12 @@ fn attend(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_ind
         total *= rescale;
         sum *= rescale;
         let count = select(0u, min(WG, end - first), lane < strands * width);
-        for (var i = lane / width; i < count; i += strands) {
-            total += weights[i];
-            sum = fma(vec4<f32>(weights[i]), v[base + (first + i) * width + column], sum);
+        for (var i = lane / width * 4u; i < count; i += strands * 4u) {
+            let weight = vec4<f32>(weights[i], weights[i + 1u], weights[i + 2u], weights[i + 3u]);
+            total += dot(weight, vec4<f32>(1.0));
+            // Positions beyond the last repeat it, with weights of zero.
+            let at = base + min(first + i + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(end - 1u)) * width + column;
+            sum += mat4x4<f32>(v[at.x], v[at.y], v[at.z], v[at.w]) * weight;
         }
     }
     partial[lane] = total;

@@ -1,15 +1,15 @@
 //! op = "attention"
-//! workgroups = ["heads"]
-//! requires = ["tokens == 1", "head_dim % 4 == 0", "head_dim <= 256"]
-//! prefer = ["capacity <= 512"]
+//! workgroups = ["heads", "tokens"]
+//! requires = ["head_dim % 4 == 0", "head_dim <= 256", "tokens <= 65535"]
+//! prefer = ["tokens <= 4", "capacity <= 512 or tokens > 1"]
 //! guarded = true
 //! [tune]
-//! WG = [128, 64, 256]
-// out (1, heads, head_dim) = softmax(scale q k^T) v over positions 0 to start, q (1, heads, head_dim), k and v
-// (kv_heads, capacity, head_dim); head h reads h / group. One query: a workgroup a head,
-// softmax online (Milakov and Gimelshein 2018), no array grows with the cache.
+//! WG = [256, 128, 64]
+// out (tokens, heads, head_dim) = softmax(scale q k^T) v, query t over positions 0 to start + t; q (tokens, heads,
+// head_dim), k and v (kv_heads, capacity, head_dim); head h reads h / group. A workgroup a query
+// of a head; softmax online (Milakov and Gimelshein 2018): no array grows with the cache.
 
-struct Params { heads: u32, kv_heads: u32, head_dim: u32, capacity: u32, scale: f32 }
+struct Params { tokens: u32, heads: u32, kv_heads: u32, head_dim: u32, capacity: u32, scale: f32 }
 
 @group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read> k: array<vec4<f32>>;
@@ -18,10 +18,10 @@ struct Params { heads: u32, kv_heads: u32, head_dim: u32, capacity: u32, scale: 
 @group(0) @binding(4) var<storage, read_write> out: array<vec4<f32>>;
 @group(0) @binding(5) var<uniform> params: Params;
 
-override WG: u32 = 128;
+override WG: u32 = 256;
 const LOWEST = -3.4028234663852886e38;
 
-var<workgroup> query: array<vec4<f32>, 64>;
+var<workgroup> query: array<vec4<f32>, 64>; // zeros beyond head_dim
 var<workgroup> weights: array<f32, WG>;
 var<workgroup> partial: array<f32, WG>;
 var<workgroup> sums: array<vec4<f32>, WG>;
@@ -41,14 +41,15 @@ fn workgroup_max(lane: u32, value: f32) -> f32 {
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let head = group.x;
-    let end = select(0u, start[0] + 1u, head < params.heads);
+    let end = select(0u, start[0] + group.y + 1u, head < params.heads && group.y < params.tokens);
     let width = params.head_dim / 4u;
     let base = head / (params.heads / params.kv_heads) * params.capacity * width;
-    if (lane < width) {
-        query[lane] = q[head * width + lane] * params.scale;
+    if (lane < 64u) {
+        let at = (group.y * params.heads + head) * width + min(lane, width - 1u);
+        query[lane] = q[at] * select(0.0, params.scale, lane < width);
     }
     workgroupBarrier();
-    // Strands of `width` lanes add up every strands-th position, 4 elements of it a lane.
+    // Strands of `width` lanes add up every strands-th four positions, 4 elements of each a lane.
     let strands = WG / width;
     let column = lane % width;
     var highest = LOWEST;
@@ -59,8 +60,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         var score = LOWEST;
         if (position < end) {
             var products = vec4<f32>();
-            for (var i = 0u; i < width; i++) {
-                products = fma(query[i], k[base + position * width + i], products);
+            for (var i = 0u; i < width; i += 4u) {
+                let at = base + position * width + min(i + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(width - 1u));
+                products += query[i] * k[at.x] + query[i + 1u] * k[at.y];
+                products += query[i + 2u] * k[at.z] + query[i + 3u] * k[at.w];
             }
             score = dot(products, vec4<f32>(1.0));
         }
@@ -72,21 +75,25 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         total *= rescale;
         sum *= rescale;
         let count = select(0u, min(WG, end - first), lane < strands * width);
-        for (var i = lane / width; i < count; i += strands) {
-            total += weights[i];
-            sum = fma(vec4<f32>(weights[i]), v[base + (first + i) * width + column], sum);
+        for (var i = lane / width * 4u; i < count; i += strands * 4u) {
+            let weight = vec4<f32>(weights[i], weights[i + 1u], weights[i + 2u], weights[i + 3u]);
+            total += dot(weight, vec4<f32>(1.0));
+            // Positions beyond the last repeat it, with weights of zero.
+            let at = base + min(first + i + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(end - 1u)) * width + column;
+            sum += mat4x4<f32>(v[at.x], v[at.y], v[at.z], v[at.w]) * weight;
         }
     }
     partial[lane] = total;
     sums[lane] = sum;
     workgroupBarrier();
-    if (lane < width && head < params.heads) {
+    if (lane < width && head < params.heads && group.y < params.tokens) {
         total = 0.0;
         var weighted = vec4<f32>();
         for (var i = 0u; i < strands; i++) {
             total += partial[i * width];
             weighted += sums[i * width + lane];
         }
-        out[head * width + lane] = weighted / total;
+        weighted = weighted * (1.0 / total);
+        out[(group.y * params.heads + head) * width + lane] = weighted;
     }
 }

@@ -7,11 +7,11 @@
 //! [storage]
 //! weight = "f16x2"
 //! [tune]
-//! WG = [128, 32, 256, 8]
-//! TILE_N = [1, 2, 4, 8]
+//! WG = [128, 64, 32, 256, 8]
+//! TILE_N = [1, 2, 4]
 //! [software]
 //! WG = 8
-//! TILE_N = 8
+//! TILE_N = 4
 // out (rows, n) = residual (rows, n) + x (rows, k) @ weight (n, k; two halves a word)^T + bias (n).
 // A workgroup TILE_N outputs of a row, k split over its WG lanes; both are powers of two, TILE_N <= WG.
 
@@ -26,18 +26,18 @@ struct Params { rows: u32, k: u32, n: u32 }
 
 override WG: u32 = 128;
 override TILE_N: u32 = 1;
-const MAX_TILE_N = 8u;
-const ONES = vec4<f32>(1.0);
 
 // (output, lane): products
 var<workgroup> partial: array<f32, TILE_N * WG>;
 
-fn low(words: vec4<u32>) -> vec4<f32> {
-    return vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y));
+fn multiply_add(x_low: vec4<f32>, x_high: vec4<f32>, words: vec4<u32>, sum: vec4<f32>) -> vec4<f32> {
+    let low = vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y));
+    let high = vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w));
+    return fma(x_low, low, fma(x_high, high, sum));
 }
 
-fn high(words: vec4<u32>) -> vec4<f32> {
-    return vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w));
+fn share(products: vec4<f32>) -> f32 {
+    return dot(products, vec4<f32>(1.0));
 }
 
 // The sum of partial over all lanes, in the first of the WG / TILE_N lanes that share an output.
@@ -67,18 +67,32 @@ fn main(
     let first = (group.y * groups.x + group.x) * TILE_N;
     let row = group.z;
     let width = params.k / 8u;
-    var products: array<vec4<f32>, MAX_TILE_N>;
+    // Rows of weight; those beyond the last repeat it and are not stored.
+    let rows = min(vec4<u32>(first) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.n - 1u)) * width;
+    // Sums have names and conditions are constant: an array indexed in a loop would not stay in registers.
+    var sum0 = vec4<f32>();
+    var sum1 = vec4<f32>();
+    var sum2 = vec4<f32>();
+    var sum3 = vec4<f32>();
     for (var i = lane; i < width; i += WG) {
         let x_low = x[2u * (row * width + i)];
         let x_high = x[2u * (row * width + i) + 1u];
-        for (var t = 0u; t < TILE_N; t++) {
-            let output = min(first + t, params.n - 1u);
-            let words = weight[output * width + i];
-            products[t] = fma(x_low, low(words), fma(x_high, high(words), products[t]));
+        sum0 = multiply_add(x_low, x_high, weight[rows.x + i], sum0);
+        if (TILE_N > 1u) {
+            sum1 = multiply_add(x_low, x_high, weight[rows.y + i], sum1);
+        }
+        if (TILE_N > 2u) {
+            sum2 = multiply_add(x_low, x_high, weight[rows.z + i], sum2);
+            sum3 = multiply_add(x_low, x_high, weight[rows.w + i], sum3);
         }
     }
-    for (var t = 0u; t < TILE_N; t++) {
-        partial[t * WG + lane] = dot(products[t], ONES);
+    partial[lane] = share(sum0);
+    if (TILE_N > 1u) {
+        partial[WG + lane] = share(sum1);
+    }
+    if (TILE_N > 2u) {
+        partial[2u * WG + lane] = share(sum2);
+        partial[3u * WG + lane] = share(sum3);
     }
     let total = total_of(lane);
     let output = first + lane / (WG / TILE_N);

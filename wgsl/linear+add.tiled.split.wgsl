@@ -36,6 +36,33 @@ const PITCH = 5u; // of a tile's row: one more than STEP, so that lanes meet dif
 var<workgroup> x_tile: array<vec4<f32>, TILE_ROWS * PITCH>;
 var<workgroup> w_tile: array<vec4<f32>, 64 * PITCH>;
 
+// Elements 4 i to 4 i + 3 of a row of x, zeros from `end` on.
+fn load(row: u32, i: u32, end: u32) -> vec4<f32> {
+    let width = params.k / 4u;
+    let at = min(row, params.rows - 1u) * width + min(i, width - 1u);
+    return select(vec4<f32>(), x[at], i < end);
+}
+
+fn load_weight(row: u32, i: u32, end: u32) -> vec4<f32> {
+    let width = params.k / 4u;
+    return select(vec4<f32>(), weight[row * width + min(i, width - 1u)], i < end);
+}
+
+// sum + the products of 4 of k: columns of w are the 4 elements, its rows the outputs.
+fn multiply_add(value: vec4<f32>, w: mat4x4<f32>, sum: vec4<f32>) -> vec4<f32> {
+    let half_sum = fma(vec4<f32>(value.y), w[1], fma(vec4<f32>(value.x), w[0], sum));
+    return fma(vec4<f32>(value.w), w[3], fma(vec4<f32>(value.z), w[2], half_sum));
+}
+
+fn store(share: u32, row: u32, first_output: u32, sums: vec4<f32>) {
+    for (var c = 0u; c < 4u; c++) {
+        let output = first_output + 16u * c;
+        if (share < SPLIT && row < params.rows && output < params.n) {
+            shares[(share * params.rows + row) * params.n + output] = sums[c];
+        }
+    }
+}
+
 @compute @workgroup_size(256)
 fn multiply(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let first_output = group.x * 64u;
@@ -45,46 +72,65 @@ fn multiply(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_i
     let row = lane / 16u;
     let load_row = lane / STEP;
     let load_k = lane % STEP;
+    let load_row_of_x = first_row + min(load_row, TILE_ROWS - 1u);
     let w_row = min(first_output + load_row, params.n - 1u);
-    // sums[r][c]: row `row` + 16 r, output `column` + 16 c
-    var sums: array<vec4<f32>, 8>;
     let share = (width + SPLIT * STEP - 1u) / (SPLIT * STEP) * STEP;
     let begin = min(group.z * share, width);
     let end = min(begin + share, width);
+    // Sums have names and conditions are constant: an array indexed in a loop would not stay in registers.
+    // sum3: row `row` + 3 * 16, outputs `column` + 16 (0, 1, 2, 3)
+    var sum0 = vec4<f32>(); var sum1 = vec4<f32>(); var sum2 = vec4<f32>(); var sum3 = vec4<f32>();
+    var sum4 = vec4<f32>(); var sum5 = vec4<f32>(); var sum6 = vec4<f32>(); var sum7 = vec4<f32>();
+    // What the next step needs is loaded before this one is computed.
+    var next_x = load(load_row_of_x, begin + load_k, end);
+    var next_other = load(load_row_of_x + 64u, begin + load_k, end); // where TILE_ROWS > 64
+    var next_w = load_weight(w_row, begin + load_k, end);
     for (var first = begin; first < end; first += STEP) {
-        let i = first + load_k;
-        for (var r = 0u; load_row + r < TILE_ROWS; r += 64u) {
-            var value = vec4<f32>();
-            if (i < end) {
-                let at = min(first_row + load_row + r, params.rows - 1u) * width + i;
-                value = x[at];
-            }
-            x_tile[(load_row + r) * PITCH + load_k] = value;
+        if (load_row < TILE_ROWS) {
+            x_tile[load_row * PITCH + load_k] = next_x;
         }
-        w_tile[load_row * PITCH + load_k] = select(vec4<f32>(), weight[w_row * width + min(i, width - 1u)], i < end);
+        if (TILE_ROWS > 64u) {
+            x_tile[(load_row + 64u) * PITCH + load_k] = next_other;
+        }
+        w_tile[load_row * PITCH + load_k] = next_w;
         workgroupBarrier();
+        let i = first + STEP + load_k;
+        next_x = load(load_row_of_x, i, end);
+        if (TILE_ROWS > 64u) {
+            next_other = load(load_row_of_x + 64u, i, end);
+        }
+        next_w = load_weight(w_row, i, end);
         for (var c = 0u; c < STEP; c++) {
             let at = column * PITCH + c;
             let w = transpose(mat4x4<f32>(
                 w_tile[at], w_tile[at + 16u * PITCH], w_tile[at + 32u * PITCH], w_tile[at + 48u * PITCH]));
-            for (var r = 0u; r < TILE_ROWS / 16u; r++) {
-                let value = x_tile[(row + 16u * r) * PITCH + c];
-                sums[r] = fma(vec4<f32>(value.x), w[0], sums[r]);
-                sums[r] = fma(vec4<f32>(value.y), w[1], sums[r]);
-                sums[r] = fma(vec4<f32>(value.z), w[2], sums[r]);
-                sums[r] = fma(vec4<f32>(value.w), w[3], sums[r]);
+            let x_at = row * PITCH + c;
+            sum0 = multiply_add(x_tile[x_at], w, sum0);
+            sum1 = multiply_add(x_tile[x_at + 16u * PITCH], w, sum1);
+            if (TILE_ROWS > 32u) {
+                sum2 = multiply_add(x_tile[x_at + 32u * PITCH], w, sum2);
+                sum3 = multiply_add(x_tile[x_at + 48u * PITCH], w, sum3);
+            }
+            if (TILE_ROWS > 64u) {
+                sum4 = multiply_add(x_tile[x_at + 64u * PITCH], w, sum4);
+                sum5 = multiply_add(x_tile[x_at + 80u * PITCH], w, sum5);
+                sum6 = multiply_add(x_tile[x_at + 96u * PITCH], w, sum6);
+                sum7 = multiply_add(x_tile[x_at + 112u * PITCH], w, sum7);
             }
         }
         workgroupBarrier();
     }
-    for (var r = 0u; r < TILE_ROWS / 16u; r++) {
-        let out_row = first_row + row + 16u * r;
-        for (var c = 0u; c < 4u; c++) {
-            let output = first_output + column + 16u * c;
-            if (out_row < params.rows && output < params.n && group.z < SPLIT) {
-                shares[(group.z * params.rows + out_row) * params.n + output] = sums[r][c];
-            }
-        }
+    store(group.z, first_row + row, first_output + column, sum0);
+    store(group.z, first_row + row + 16u, first_output + column, sum1);
+    if (TILE_ROWS > 32u) {
+        store(group.z, first_row + row + 32u, first_output + column, sum2);
+        store(group.z, first_row + row + 48u, first_output + column, sum3);
+    }
+    if (TILE_ROWS > 64u) {
+        store(group.z, first_row + row + 64u, first_output + column, sum4);
+        store(group.z, first_row + row + 80u, first_output + column, sum5);
+        store(group.z, first_row + row + 96u, first_output + column, sum6);
+        store(group.z, first_row + row + 112u, first_output + column, sum7);
     }
 }
 

@@ -5,11 +5,11 @@
 //! optional = ["bias"]
 //! guarded = true
 //! [tune]
-//! WG = [128, 32, 256, 8]
-//! TILE_N = [1, 2, 4, 8]
+//! WG = [128, 64, 32, 256, 8]
+//! TILE_N = [1, 2, 4]
 //! [software]
 //! WG = 8
-//! TILE_N = 8
+//! TILE_N = 4
 // out (rows, n) = x (rows, k) @ weight (n, k)^T + bias (n).
 // A workgroup TILE_N outputs of a row, k split over its WG lanes; both are powers of two, TILE_N <= WG.
 
@@ -23,11 +23,13 @@ struct Params { rows: u32, k: u32, n: u32 }
 
 override WG: u32 = 128;
 override TILE_N: u32 = 1;
-const MAX_TILE_N = 8u;
-const ONES = vec4<f32>(1.0);
 
 // (output, lane): products
 var<workgroup> partial: array<f32, TILE_N * WG>;
+
+fn share(products: vec4<f32>) -> f32 {
+    return dot(products, vec4<f32>(1.0));
+}
 
 // The sum of partial over all lanes, in the first of the WG / TILE_N lanes that share an output.
 fn total_of(lane: u32) -> f32 {
@@ -56,16 +58,31 @@ fn main(
     let first = (group.y * groups.x + group.x) * TILE_N;
     let row = group.z;
     let width = params.k / 4u;
-    var products: array<vec4<f32>, MAX_TILE_N>;
+    // Rows of weight; those beyond the last repeat it and are not stored.
+    let rows = min(vec4<u32>(first) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.n - 1u)) * width;
+    // Sums have names and conditions are constant: an array indexed in a loop would not stay in registers.
+    var sum0 = vec4<f32>();
+    var sum1 = vec4<f32>();
+    var sum2 = vec4<f32>();
+    var sum3 = vec4<f32>();
     for (var i = lane; i < width; i += WG) {
         let value = x[row * width + i];
-        for (var t = 0u; t < TILE_N; t++) {
-            let output = min(first + t, params.n - 1u);
-            products[t] = fma(value, weight[output * width + i], products[t]);
+        sum0 = fma(value, weight[rows.x + i], sum0);
+        if (TILE_N > 1u) {
+            sum1 = fma(value, weight[rows.y + i], sum1);
+        }
+        if (TILE_N > 2u) {
+            sum2 = fma(value, weight[rows.z + i], sum2);
+            sum3 = fma(value, weight[rows.w + i], sum3);
         }
     }
-    for (var t = 0u; t < TILE_N; t++) {
-        partial[t * WG + lane] = dot(products[t], ONES);
+    partial[lane] = share(sum0);
+    if (TILE_N > 1u) {
+        partial[WG + lane] = share(sum1);
+    }
+    if (TILE_N > 2u) {
+        partial[2u * WG + lane] = share(sum2);
+        partial[3u * WG + lane] = share(sum3);
     }
     let total = total_of(lane);
     let output = first + lane / (WG / TILE_N);

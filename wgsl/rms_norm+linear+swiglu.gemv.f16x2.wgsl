@@ -6,7 +6,7 @@
 //! [storage]
 //! weight = "f16x2"
 //! [tune]
-//! WG = [128, 32, 256, 8]
+//! WG = [128, 64, 32, 256, 8]
 //! TILE_N = [1, 2, 4]
 //! [software]
 //! WG = 8
@@ -26,24 +26,25 @@ struct Params { rows: u32, k: u32, n: u32, eps: f32 }
 
 override WG: u32 = 128;
 override TILE_N: u32 = 1;
-const MAX_TILE_N = 4u;
-const ONES = vec4<f32>(1.0);
 
 // (output, lane): products of gate and of up, and squares
 var<workgroup> partial: array<vec3<f32>, TILE_N * WG>;
 
-fn low(words: vec4<u32>) -> vec4<f32> {
-    return vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y));
-}
-
-fn high(words: vec4<u32>) -> vec4<f32> {
-    return vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w));
+fn multiply_add(x_low: vec4<f32>, x_high: vec4<f32>, words: vec4<u32>, sum: vec4<f32>) -> vec4<f32> {
+    let low = vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y));
+    let high = vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w));
+    return fma(x_low, low, fma(x_high, high, sum));
 }
 
 // Half of the formula by the sign of x, so that exp never overflows.
 fn silu(x: f32) -> f32 {
     let e = exp(-abs(x));
     return x * select(e, 1.0, x >= 0.0) / (1.0 + e);
+}
+
+fn share(gates: vec4<f32>, ups: vec4<f32>, squares: vec4<f32>) -> vec3<f32> {
+    let ones = vec4<f32>(1.0);
+    return vec3<f32>(dot(gates, ones), dot(ups, ones), dot(squares, ones));
 }
 
 // The sum of partial over all lanes, in the first of the WG / TILE_N lanes that share an output.
@@ -73,30 +74,50 @@ fn main(
     let first = (group.y * groups.x + group.x) * TILE_N;
     let row = group.z;
     let width = params.k / 8u;
-    var gates: array<vec4<f32>, MAX_TILE_N>;
-    var ups: array<vec4<f32>, MAX_TILE_N>;
+    // Rows of weight; those beyond the last repeat it and are not stored.
+    let rows = min(vec4<u32>(first) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.n - 1u)) * width;
+    let up_rows = rows + params.n * width;
+    // Sums have names and conditions are constant: an array indexed in a loop would not stay in registers.
+    var gate0 = vec4<f32>();
+    var gate1 = vec4<f32>();
+    var gate2 = vec4<f32>();
+    var gate3 = vec4<f32>();
+    var up0 = vec4<f32>();
+    var up1 = vec4<f32>();
+    var up2 = vec4<f32>();
+    var up3 = vec4<f32>();
     var squares = vec4<f32>();
     for (var i = lane; i < width; i += WG) {
         let at = 2u * (row * width + i);
         squares = fma(x[at], x[at], fma(x[at + 1u], x[at + 1u], squares));
         let x_low = x[at] * norm_weight[2u * i];
         let x_high = x[at + 1u] * norm_weight[2u * i + 1u];
-        for (var t = 0u; t < TILE_N; t++) {
-            let output = min(first + t, params.n - 1u);
-            let gate = weight[output * width + i];
-            let up = weight[(params.n + output) * width + i];
-            gates[t] = fma(x_low, low(gate), fma(x_high, high(gate), gates[t]));
-            ups[t] = fma(x_low, low(up), fma(x_high, high(up), ups[t]));
+        gate0 = multiply_add(x_low, x_high, weight[rows.x + i], gate0);
+        up0 = multiply_add(x_low, x_high, weight[up_rows.x + i], up0);
+        if (TILE_N > 1u) {
+            gate1 = multiply_add(x_low, x_high, weight[rows.y + i], gate1);
+            up1 = multiply_add(x_low, x_high, weight[up_rows.y + i], up1);
+        }
+        if (TILE_N > 2u) {
+            gate2 = multiply_add(x_low, x_high, weight[rows.z + i], gate2);
+            up2 = multiply_add(x_low, x_high, weight[up_rows.z + i], up2);
+            gate3 = multiply_add(x_low, x_high, weight[rows.w + i], gate3);
+            up3 = multiply_add(x_low, x_high, weight[up_rows.w + i], up3);
         }
     }
-    for (var t = 0u; t < TILE_N; t++) {
-        partial[t * WG + lane] = vec3<f32>(dot(gates[t], ONES), dot(ups[t], ONES), dot(squares, ONES));
+    partial[lane] = share(gate0, up0, squares);
+    if (TILE_N > 1u) {
+        partial[WG + lane] = share(gate1, up1, squares);
+    }
+    if (TILE_N > 2u) {
+        partial[2u * WG + lane] = share(gate2, up2, squares);
+        partial[3u * WG + lane] = share(gate3, up3, squares);
     }
     let total = total_of(lane);
     let output = first + lane / (WG / TILE_N);
     if (lane % (WG / TILE_N) == 0u && output < params.n && row < params.rows) {
-        let rows = total.xy * inverseSqrt(total.z / f32(params.k) + params.eps);
-        let value = silu(rows.x) * rows.y;
+        let scaled = total.xy * inverseSqrt(total.z / f32(params.k) + params.eps);
+        let value = silu(scaled.x) * scaled.y;
         out[row * params.n + output] = value;
     }
 }

@@ -4,7 +4,7 @@
 //! prefer = ["rows <= 4"]
 //! guarded = true
 //! [tune]
-//! WG = [128, 32, 256, 8]
+//! WG = [128, 64, 32, 256, 8]
 //! TILE_N = [1, 2, 4]
 //! [software]
 //! WG = 8
@@ -24,8 +24,6 @@ struct Params { rows: u32, k: u32, n: u32, eps: f32 }
 
 override WG: u32 = 128;
 override TILE_N: u32 = 1;
-const MAX_TILE_N = 4u;
-const ONES = vec4<f32>(1.0);
 
 // (output, lane): products of gate and of up, and squares
 var<workgroup> partial: array<vec3<f32>, TILE_N * WG>;
@@ -34,6 +32,11 @@ var<workgroup> partial: array<vec3<f32>, TILE_N * WG>;
 fn silu(x: f32) -> f32 {
     let e = exp(-abs(x));
     return x * select(e, 1.0, x >= 0.0) / (1.0 + e);
+}
+
+fn share(gates: vec4<f32>, ups: vec4<f32>, squares: vec4<f32>) -> vec3<f32> {
+    let ones = vec4<f32>(1.0);
+    return vec3<f32>(dot(gates, ones), dot(ups, ones), dot(squares, ones));
 }
 
 // The sum of partial over all lanes, in the first of the WG / TILE_N lanes that share an output.
@@ -63,27 +66,49 @@ fn main(
     let first = (group.y * groups.x + group.x) * TILE_N;
     let row = group.z;
     let width = params.k / 4u;
-    var gates: array<vec4<f32>, MAX_TILE_N>;
-    var ups: array<vec4<f32>, MAX_TILE_N>;
+    // Rows of weight; those beyond the last repeat it and are not stored.
+    let rows = min(vec4<u32>(first) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.n - 1u)) * width;
+    let up_rows = rows + params.n * width;
+    // Sums have names and conditions are constant: an array indexed in a loop would not stay in registers.
+    var gate0 = vec4<f32>();
+    var gate1 = vec4<f32>();
+    var gate2 = vec4<f32>();
+    var gate3 = vec4<f32>();
+    var up0 = vec4<f32>();
+    var up1 = vec4<f32>();
+    var up2 = vec4<f32>();
+    var up3 = vec4<f32>();
     var squares = vec4<f32>();
     for (var i = lane; i < width; i += WG) {
         let at = row * width + i;
         squares = fma(x[at], x[at], squares);
         let value = x[at] * norm_weight[i];
-        for (var t = 0u; t < TILE_N; t++) {
-            let output = min(first + t, params.n - 1u);
-            gates[t] = fma(value, weight[output * width + i], gates[t]);
-            ups[t] = fma(value, weight[(params.n + output) * width + i], ups[t]);
+        gate0 = fma(value, weight[rows.x + i], gate0);
+        up0 = fma(value, weight[up_rows.x + i], up0);
+        if (TILE_N > 1u) {
+            gate1 = fma(value, weight[rows.y + i], gate1);
+            up1 = fma(value, weight[up_rows.y + i], up1);
+        }
+        if (TILE_N > 2u) {
+            gate2 = fma(value, weight[rows.z + i], gate2);
+            up2 = fma(value, weight[up_rows.z + i], up2);
+            gate3 = fma(value, weight[rows.w + i], gate3);
+            up3 = fma(value, weight[up_rows.w + i], up3);
         }
     }
-    for (var t = 0u; t < TILE_N; t++) {
-        partial[t * WG + lane] = vec3<f32>(dot(gates[t], ONES), dot(ups[t], ONES), dot(squares, ONES));
+    partial[lane] = share(gate0, up0, squares);
+    if (TILE_N > 1u) {
+        partial[WG + lane] = share(gate1, up1, squares);
+    }
+    if (TILE_N > 2u) {
+        partial[2u * WG + lane] = share(gate2, up2, squares);
+        partial[3u * WG + lane] = share(gate3, up3, squares);
     }
     let total = total_of(lane);
     let output = first + lane / (WG / TILE_N);
     if (lane % (WG / TILE_N) == 0u && output < params.n && row < params.rows) {
-        let rows = total.xy * inverseSqrt(total.z / f32(params.k) + params.eps);
-        let value = silu(rows.x) * rows.y;
+        let scaled = total.xy * inverseSqrt(total.z / f32(params.k) + params.eps);
+        let value = silu(scaled.x) * scaled.y;
         out[row * params.n + output] = value;
     }
 }

@@ -30,6 +30,38 @@ fn silu(x: f32) -> f32 {
     return x * select(e, 1.0, x >= 0.0) / (1.0 + e);
 }
 
+// Elements 4 i to 4 i + 3 of a row of x, zeros from k on.
+fn load(row: u32, i: u32) -> vec4<f32> {
+    let width = params.k / 4u;
+    let at = min(row, params.rows - 1u) * width + min(i, width - 1u);
+    return select(vec4<f32>(), x[at], i < width);
+}
+
+fn load_weight(row: u32, i: u32) -> vec4<f32> {
+    let width = params.k / 4u;
+    return select(vec4<f32>(), weight[row * width + min(i, width - 1u)], i < width);
+}
+
+// sum + the products of 4 of k: columns of w are the 4 elements, its rows the outputs.
+fn multiply_add(value: vec4<f32>, w: mat4x4<f32>, sum: vec4<f32>) -> vec4<f32> {
+    let half_sum = fma(vec4<f32>(value.y), w[1], fma(vec4<f32>(value.x), w[0], sum));
+    return fma(vec4<f32>(value.w), w[3], fma(vec4<f32>(value.z), w[2], half_sum));
+}
+
+fn store(first_row: u32, row: u32, output: u32, sums: vec4<f32>) {
+    let at = row * PITCH; // squares, where the tile was
+    let square = x_tile[at].x + x_tile[at + 1u].x + x_tile[at + 2u].x + x_tile[at + 3u].x;
+    let scaled = sums * inverseSqrt(square / f32(params.k) + params.eps);
+    let value = vec2<f32>(silu(scaled.x) * scaled.z, silu(scaled.y) * scaled.w);
+    let out_row = first_row + row;
+    if (out_row < params.rows && output < params.n) {
+        out[out_row * params.n + output] = value.x;
+    }
+    if (out_row < params.rows && output + 16u < params.n) {
+        out[out_row * params.n + output + 16u] = value.y;
+    }
+}
+
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let first_output = group.x * 32u;
@@ -39,52 +71,72 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let row = lane / 16u;
     let load_row = lane / STEP;
     let load_k = lane % STEP;
+    let load_row_of_x = first_row + min(load_row, TILE_ROWS - 1u);
     let w_row = min(first_output + load_row % 32u, params.n - 1u) + select(0u, params.n, load_row >= 32u);
-    // sums[r][c]: row `row` + 16 r, gates of outputs `column` and + 16, then their ups
-    var sums: array<vec4<f32>, 8>;
+    // Sums have names and conditions are constant: an array indexed in a loop would not stay in registers.
+    // sum3: row `row` + 3 * 16, gates of outputs `column` and + 16, then their ups
+    var sum0 = vec4<f32>(); var sum1 = vec4<f32>(); var sum2 = vec4<f32>(); var sum3 = vec4<f32>();
+    var sum4 = vec4<f32>(); var sum5 = vec4<f32>(); var sum6 = vec4<f32>(); var sum7 = vec4<f32>();
     var squares = vec2<f32>(); // of rows load_row and load_row + 64
+    // What the next step needs is loaded before this one is computed.
+    var next_x = load(load_row_of_x, load_k);
+    var next_other = load(load_row_of_x + 64u, load_k); // where TILE_ROWS > 64
+    var next_scale = norm_weight[min(load_k, width - 1u)];
+    var next_w = load_weight(w_row, load_k);
     for (var first = 0u; first < width; first += STEP) {
-        let i = first + load_k;
-        for (var r = 0u; load_row + r < TILE_ROWS; r += 64u) {
-            var value = vec4<f32>();
-            if (i < width) {
-                let at = min(first_row + load_row + r, params.rows - 1u) * width + i;
-                value = x[at];
-                squares[r / 64u] += dot(value, value);
-                value *= norm_weight[i];
-            }
-            x_tile[(load_row + r) * PITCH + load_k] = value;
+        squares += vec2<f32>(dot(next_x, next_x), dot(next_other, next_other));
+        if (load_row < TILE_ROWS) {
+            x_tile[load_row * PITCH + load_k] = next_x * next_scale;
         }
-        w_tile[load_row * PITCH + load_k] = select(vec4<f32>(), weight[w_row * width + min(i, width - 1u)], i < width);
+        if (TILE_ROWS > 64u) {
+            x_tile[(load_row + 64u) * PITCH + load_k] = next_other * next_scale;
+        }
+        w_tile[load_row * PITCH + load_k] = next_w;
         workgroupBarrier();
+        let i = first + STEP + load_k;
+        next_x = load(load_row_of_x, i);
+        if (TILE_ROWS > 64u) {
+            next_other = load(load_row_of_x + 64u, i);
+        }
+        next_scale = norm_weight[min(i, width - 1u)];
+        next_w = load_weight(w_row, i);
         for (var c = 0u; c < STEP; c++) {
             let at = column * PITCH + c;
             let w = transpose(mat4x4<f32>(
                 w_tile[at], w_tile[at + 16u * PITCH], w_tile[at + 32u * PITCH], w_tile[at + 48u * PITCH]));
-            for (var r = 0u; r < TILE_ROWS / 16u; r++) {
-                let value = x_tile[(row + 16u * r) * PITCH + c];
-                sums[r] = fma(vec4<f32>(value.x), w[0], sums[r]);
-                sums[r] = fma(vec4<f32>(value.y), w[1], sums[r]);
-                sums[r] = fma(vec4<f32>(value.z), w[2], sums[r]);
-                sums[r] = fma(vec4<f32>(value.w), w[3], sums[r]);
+            let x_at = row * PITCH + c;
+            sum0 = multiply_add(x_tile[x_at], w, sum0);
+            sum1 = multiply_add(x_tile[x_at + 16u * PITCH], w, sum1);
+            if (TILE_ROWS > 32u) {
+                sum2 = multiply_add(x_tile[x_at + 32u * PITCH], w, sum2);
+                sum3 = multiply_add(x_tile[x_at + 48u * PITCH], w, sum3);
+            }
+            if (TILE_ROWS > 64u) {
+                sum4 = multiply_add(x_tile[x_at + 64u * PITCH], w, sum4);
+                sum5 = multiply_add(x_tile[x_at + 80u * PITCH], w, sum5);
+                sum6 = multiply_add(x_tile[x_at + 96u * PITCH], w, sum6);
+                sum7 = multiply_add(x_tile[x_at + 112u * PITCH], w, sum7);
             }
         }
         workgroupBarrier();
     }
-    for (var r = 0u; load_row + r < TILE_ROWS; r += 64u) {
-        x_tile[(load_row + r) * PITCH + load_k].x = squares[r / 64u];
+    if (load_row < TILE_ROWS) {
+        x_tile[load_row * PITCH + load_k].x = squares.x;
+    }
+    if (TILE_ROWS > 64u) {
+        x_tile[(load_row + 64u) * PITCH + load_k].x = squares.y;
     }
     workgroupBarrier();
-    for (var r = 0u; r < TILE_ROWS / 16u; r++) {
-        let out_row = first_row + row + 16u * r;
-        let at = (row + 16u * r) * PITCH;
-        let square = x_tile[at].x + x_tile[at + 1u].x + x_tile[at + 2u].x + x_tile[at + 3u].x;
-        let scaled = sums[r] * inverseSqrt(square / f32(params.k) + params.eps);
-        for (var c = 0u; c < 2u; c++) {
-            let output = first_output + column + 16u * c;
-            if (out_row < params.rows && output < params.n) {
-                out[out_row * params.n + output] = silu(scaled[c]) * scaled[c + 2u];
-            }
-        }
+    store(first_row, row, first_output + column, sum0);
+    store(first_row, row + 16u, first_output + column, sum1);
+    if (TILE_ROWS > 32u) {
+        store(first_row, row + 32u, first_output + column, sum2);
+        store(first_row, row + 48u, first_output + column, sum3);
+    }
+    if (TILE_ROWS > 64u) {
+        store(first_row, row + 64u, first_output + column, sum4);
+        store(first_row, row + 80u, first_output + column, sum5);
+        store(first_row, row + 96u, first_output + column, sum6);
+        store(first_row, row + 112u, first_output + column, sum7);
     }
 }

@@ -5,11 +5,11 @@
 //! optional = ["bias"]
 //! guarded = true
 //! [tune]
-//! WG = [128, 32, 256, 8]
-//! TILE_N = [1, 2, 4, 8]
+//! WG = [128, 64, 32, 256, 8]
+//! TILE_N = [1, 2, 4]
 //! [software]
 //! WG = 8
-//! TILE_N = 8
+//! TILE_N = 4
 // out (rows, n) = (x / sqrt(mean(x^2) + eps) * norm_weight) @ weight (n, k)^T + bias (n),
 // x (rows, k). The sum of squares is formed beside the products, so the norm costs no barrier.
 // A workgroup TILE_N outputs of a row, k split over its WG lanes; both are powers of two, TILE_N <= WG.
@@ -25,11 +25,14 @@ struct Params { rows: u32, k: u32, n: u32, eps: f32 }
 
 override WG: u32 = 128;
 override TILE_N: u32 = 1;
-const MAX_TILE_N = 8u;
-const ONES = vec4<f32>(1.0);
 
 // (output, lane): products and squares
 var<workgroup> partial: array<vec2<f32>, TILE_N * WG>;
+
+fn share(products: vec4<f32>, squares: vec4<f32>) -> vec2<f32> {
+    let ones = vec4<f32>(1.0);
+    return vec2<f32>(dot(products, ones), dot(squares, ones));
+}
 
 // The sum of partial over all lanes, in the first of the WG / TILE_N lanes that share an output.
 fn total_of(lane: u32) -> vec2<f32> {
@@ -58,19 +61,34 @@ fn main(
     let first = (group.y * groups.x + group.x) * TILE_N;
     let row = group.z;
     let width = params.k / 4u;
-    var products: array<vec4<f32>, MAX_TILE_N>;
+    // Rows of weight; those beyond the last repeat it and are not stored.
+    let rows = min(vec4<u32>(first) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.n - 1u)) * width;
+    // Sums have names and conditions are constant: an array indexed in a loop would not stay in registers.
+    var sum0 = vec4<f32>();
+    var sum1 = vec4<f32>();
+    var sum2 = vec4<f32>();
+    var sum3 = vec4<f32>();
     var squares = vec4<f32>();
     for (var i = lane; i < width; i += WG) {
         let at = row * width + i;
         squares = fma(x[at], x[at], squares);
         let value = x[at] * norm_weight[i];
-        for (var t = 0u; t < TILE_N; t++) {
-            let output = min(first + t, params.n - 1u);
-            products[t] = fma(value, weight[output * width + i], products[t]);
+        sum0 = fma(value, weight[rows.x + i], sum0);
+        if (TILE_N > 1u) {
+            sum1 = fma(value, weight[rows.y + i], sum1);
+        }
+        if (TILE_N > 2u) {
+            sum2 = fma(value, weight[rows.z + i], sum2);
+            sum3 = fma(value, weight[rows.w + i], sum3);
         }
     }
-    for (var t = 0u; t < TILE_N; t++) {
-        partial[t * WG + lane] = vec2<f32>(dot(products[t], ONES), dot(squares, ONES));
+    partial[lane] = share(sum0, squares);
+    if (TILE_N > 1u) {
+        partial[WG + lane] = share(sum1, squares);
+    }
+    if (TILE_N > 2u) {
+        partial[2u * WG + lane] = share(sum2, squares);
+        partial[3u * WG + lane] = share(sum3, squares);
     }
     let total = total_of(lane);
     let output = first + lane / (WG / TILE_N);
