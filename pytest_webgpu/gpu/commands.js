@@ -53,9 +53,9 @@ export const COMMANDS = {
   },
 
   async "make-pipeline"(command) {
-    const key = JSON.stringify([command.code, command.entry, command.slots, command.constants]);
-    const made = this.compiled.get(key) ?? await compile(this, command);
-    this.compiled.delete(key);
+    const key = keyOf(command);
+    const made = this.compiled.get(key) ?? await (this.ahead.get(key) ?? compile(this, command));
+    if (!this.compiled.delete(key)) this.count("pipelines");
     this.compiled.set(key, made); // the latest asked for is the last to be let go
     if (this.compiled.size > KEPT) this.compiled.delete(this.compiled.keys().next().value);
     this.keep("pipelines", command.name, made);
@@ -132,6 +132,22 @@ export const COMMANDS = {
   ...TIMINGS,
 };
 
+const keyOf = ({ code, entry, slots, constants }) => JSON.stringify([code, entry, slots, constants]);
+
+export function compileAhead(runtime, commands) {
+  // A job's pipelines are compiled side by side, where the browser has threads for that. Errors wait for their command.
+  const ahead = new Map();
+  runtime.device.pushErrorScope("validation"); // modules that do not compile: getCompilationInfo tells more
+  for (const command of commands) {
+    if (command.do !== "make-pipeline") continue;
+    const key = keyOf(command);
+    if (!runtime.compiled.has(key) && !ahead.has(key)) ahead.set(key, compile(runtime, command));
+  }
+  runtime.device.popErrorScope().catch(() => {});
+  for (const made of ahead.values()) made.catch(() => {});
+  return ahead;
+}
+
 async function compile(runtime, { code, entry, slots, constants }) {
   const { device } = runtime;
   const module = device.createShaderModule({ code });
@@ -145,7 +161,6 @@ async function compile(runtime, { code, entry, slots, constants }) {
   const layout = device.createPipelineLayout({ bindGroupLayouts: layouts.map(({ native }) => native) });
   const compute = { module, entryPoint: entry, constants };
   const native = await device.createComputePipelineAsync({ layout, compute });
-  runtime.count("pipelines");
   const warnings = messages.map(({ lineNum, linePos, message }) => `${lineNum}:${linePos}: ${message}`);
   return { native, layouts, warnings, descriptor: { layout, compute }, code };
 }

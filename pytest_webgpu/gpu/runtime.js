@@ -1,6 +1,6 @@
 // Runs the jobs of job.py on this browser's WebGPU: the same commands and the same counts as native.py.
 // What can be checked without a device (names, ranges, limits, slots) was checked before it was sent: named.py.
-import { COMMANDS } from "./commands.js";
+import { COMMANDS, compileAhead } from "./commands.js";
 import { clockStep } from "./timing.js";
 import { JobError, kebab, pack } from "./wire.js";
 
@@ -66,6 +66,7 @@ export class Runtime {
   async runAll(commands, sent) {
     // Error scopes are read when the job is through: a round trip or two a job, not one a command.
     this.begin();
+    this.ahead = compileAhead(this, commands);
     const values = [];
     const scopes = [];
     let failure = null;
