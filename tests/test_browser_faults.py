@@ -15,6 +15,7 @@ from tests.test_worker import ENDLESS, assert_serves, job
 
 
 def test_a_hang_is_killed_and_a_fresh_browser_serves(browser):
+    assert_serves(browser)
     before, process = browser.generation, browser.process
     with pytest.raises(DeadlineExceeded, match=r"The job did not end in 1\.5 s: the browser was killed"):
         browser.run(job(ENDLESS), deadline=1.5)
@@ -26,16 +27,17 @@ def test_a_hang_is_killed_and_a_fresh_browser_serves(browser):
 
 @pytest.mark.parametrize("fault", faults.QUICK, ids=lambda fault: fault.__name__.replace("_", "-"))
 def test_a_fault_is_reported_and_nothing_is_left(browser, fault):
+    assert_serves(browser)  # with a fresh browser, after the fault before
     process = browser.process
     with pytest.raises((RunnerDied, DeviceLost)) as caught:
         fault(browser)
     assert caught.value.details["reason"]
     assert not psutil.pid_exists(process.pid)
     assert not Path(process.folder).exists()
-    assert_serves(browser)
 
 
 def test_strangers_are_refused_while_a_job_runs(browser):
+    assert_serves(browser)
     faults.with_a_stranger(browser, lambda: assert_serves(browser))
 
 

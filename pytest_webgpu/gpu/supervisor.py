@@ -162,6 +162,8 @@ def _supervise(order: dict[str, Any]) -> None:
                 break
         status = program.poll()
         end_tree(pid, mark)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            program.wait(5)  # else its number stays taken until somebody else reaps it
         _say({"exit": status, "log": log.read_text(errors="replace")[-2000:]})
     except OSError as error:
         _say({"exit": None, "log": str(error)})
