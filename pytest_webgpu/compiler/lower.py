@@ -99,6 +99,8 @@ class Lowering:
     def _leaf(self, node: fx.Node) -> Value:
         role, tokens = role_of(node), self.captured.tokens
         if node in self.positional.nodes and node.op == "call_function":
+            if node.target in (*VIEWS, *IDENTITIES):
+                return self._lower(node)
             table = self.constant("table", self.positional.table(node))
             return whole(self.emit("embedding", ids=self.start, weight=table), shape_of(node))
         if role is None:
@@ -140,13 +142,19 @@ class Lowering:
         return self.parts[key]
 
     def _copy(self, value: Value) -> fx.Node:
-        sizes, strides = coalesce(value.view)
-        if len(sizes) > 4:
-            raise Unsupported(f"a copy of {len(sizes)} strided dims; the op copy has 4")
-        sizes, strides = [1] * (4 - len(sizes)) + sizes, [0] * (4 - len(strides)) + strides
-        flat = reshape(self.graph, value.base, (value.base.meta["val"].numel(),))
+        sizes, strides = four(*coalesce(value.view))
         extents = {f"d{i}": s for i, s in enumerate(sizes)} | {f"s{i}": s for i, s in enumerate(strides)}
-        return self.emit("copy", x=flat, **extents, offset=value.view.storage_offset())
+        return self.emit("copy", x=self.flat(value.base), **extents, offset=value.view.storage_offset())
+
+    def flat(self, node: fx.Node) -> fx.Node:
+        return reshape(self.graph, node, (node.meta["val"].numel(),))
+
+    def strided(self, name: str, value: Value, shape: Sequence[int]) -> dict[str, Any]:
+        """What an op that reads a view takes for it: the memory below as `name`, its offset, four strides."""
+        view = value.view.expand(tuple(shape))
+        _, strides = four(list(view.shape), list(view.stride()))
+        numbers = {f"{name}{i}": s for i, s in enumerate(strides)}
+        return {name: self.flat(value.base), f"{name}_offset": view.storage_offset(), **numbers}
 
     def view(self, value: Value, change: Callable[[Tensor], Tensor]) -> Value:
         """`change` applied to a value's sizes and strides, over a copy where they do not allow it."""
@@ -199,6 +207,13 @@ class Lowering:
 def whole(base: fx.Node, shape: Sequence[int] | None = None) -> Value:
     """All of a contiguous tensor, in that shape."""
     return Value(base, torch.empty(tuple(shape or shape_of(base)), device="meta"))
+
+
+def four(sizes: list[int], strides: list[int]) -> tuple[list[int], list[int]]:
+    """Sizes and strides of exactly four dims, with dims of one element in front."""
+    if len(sizes) > 4:
+        raise Unsupported(f"a view of {len(sizes)} dims {sizes}: the ops that read views have four")
+    return [1] * (4 - len(sizes)) + sizes, [0] * (4 - len(strides)) + strides
 
 
 def coalesce(view: Tensor) -> tuple[list[int], list[int]]:

@@ -9,7 +9,7 @@ from torch import fx
 
 from pytest_webgpu.compiler.errors import Unsupported, where
 from pytest_webgpu.compiler.graph import aten, role_of, shape_of
-from pytest_webgpu.compiler.lower import Lowering, Rule, Value, whole
+from pytest_webgpu.compiler.lower import Lowering, Rule, Value, four, whole
 
 RULES: dict[Any, Rule] = {}
 
@@ -95,19 +95,65 @@ def _heads(low: Lowering, node: Any) -> fx.Node:
     return low.tensor(low.view(low.value(node), lambda t: t[0]))
 
 
-def _elementwise(name: str, *names: str) -> Rule:
-    def lower(low: Lowering, node: fx.Node) -> Value:
-        operands = node.args[: len(names)]
-        if any(not isinstance(a, fx.Node) or shape_of(a) != shape_of(node) for a in operands):
-            raise Unsupported(f"{node.target} of a scalar, or of shapes that differ: {where(node)}")
-        if node.kwargs.get("alpha", 1) != 1:
-            raise Unsupported(f"{node.target} with alpha={node.kwargs['alpha']}: {where(node)}")
-        flat = {n: _flat(low, a) for n, a in zip(names, operands, strict=True)}
-        return whole(low.emit(name, **flat), shape_of(node))
+@rule(aten.add.Tensor, aten.mul.Tensor)
+def add_or_mul(low: Lowering, node: fx.Node) -> Value:
+    """Of equal shapes that lie contiguous, of views that are broadcast, or with a number."""
+    name = "add" if node.target is aten.add.Tensor else "mul"
+    if node.kwargs.get("alpha", 1) != 1:
+        raise Unsupported(f"{node.target} with alpha={node.kwargs['alpha']}: {where(node)}")
+    a, b, shape = node.args[0], node.args[1], shape_of(node)
+    if not isinstance(b, fx.Node):
+        return whole(low.emit(f"{name}_scalar", x=_flat(low, a), value=float(b)), shape)
+    values = low.value(a), low.value(b)
+    if all(tuple(v.view.shape) == shape and v.view.is_contiguous() for v in values):
+        return whole(low.emit(name, a=_flat(low, a), b=_flat(low, b)), shape)
+    operands = low.strided("a", values[0], shape) | low.strided("b", values[1], shape)
+    return whole(low.emit(f"{name}_broadcast", **_sizes(shape), **operands), shape)
 
-    return lower
+
+@rule(aten.neg.default)
+def neg(low: Lowering, node: fx.Node) -> Value:
+    shape = shape_of(node)
+    return whole(low.emit("neg", **_sizes(shape), **low.strided("a", low.value(node.args[0]), shape)), shape)
 
 
-RULES[aten.add.Tensor] = _elementwise("add", "a", "b")
-RULES[aten.mul.Tensor] = _elementwise("mul", "a", "b")
-RULES[aten.silu.default] = _elementwise("silu", "x")
+@rule(aten.cat.default)
+def cat(low: Lowering, node: fx.Node) -> Value:
+    """Two tensors behind each other along the last dim."""
+    tensors, shape = node.args[0], shape_of(node)
+    axis = node.args[1] if len(node.args) > 1 else 0
+    if len(tensors) != 2 or axis not in (-1, len(shape) - 1):
+        raise Unsupported(f"{node.target} of {len(tensors)} tensors along dim {axis}: {where(node)}")
+    operands: dict[str, Any] = {}
+    for name, tensor in zip("ab", tensors, strict=True):
+        operands |= low.strided(name, low.value(tensor), shape_of(tensor))
+        operands[f"{name}_cols"] = shape_of(tensor)[-1]
+    rows = {name: size for name, size in _sizes(shape).items() if name != "d3"}
+    return whole(low.emit("cat", **rows, **operands), shape)
+
+
+def _sizes(shape: tuple[int, ...]) -> dict[str, int]:
+    sizes, _ = four(list(shape), [0] * len(shape))
+    return {f"d{i}": size for i, size in enumerate(sizes)}
+
+
+@rule(aten.silu.default, aten.rsqrt.default)
+def unary(low: Lowering, node: fx.Node) -> Value:
+    name = "silu" if node.target is aten.silu.default else "rsqrt"
+    return whole(low.emit(name, x=_flat(low, node.args[0])), shape_of(node))
+
+
+@rule(aten.pow.Tensor_Scalar)
+def square(low: Lowering, node: fx.Node) -> Value:
+    if node.args[1] != 2:
+        raise Unsupported(f"{node.target} to the power {node.args[1]}: {where(node)}")
+    return whole(low.emit("square", x=_flat(low, node.args[0])), shape_of(node))
+
+
+@rule(aten.mean.dim)
+def mean(low: Lowering, node: fx.Node) -> Value:
+    """Of each row."""
+    x, dims = node.args[:2]
+    if list(dims) not in ([-1], [len(shape_of(x)) - 1]):
+        raise Unsupported(f"{node.target} along {list(dims)}: {where(node)}")
+    return whole(low.emit("mean", x=_rows(low, x)), shape_of(node))
