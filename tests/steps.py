@@ -8,6 +8,9 @@ import torch
 from pytest_webgpu.compiler.capture import Captured, capture
 from pytest_webgpu.compiler.fuse import fuse
 from pytest_webgpu.compiler.graph import Role, is_op
+from pytest_webgpu.compiler.load import Weights
+from pytest_webgpu.compiler.oracle import Memory
+from pytest_webgpu.compiler.plan import Plan
 from pytest_webgpu.gpu.job import DeviceInfo
 from pytest_webgpu.gpu.limits import DEFAULT_LIMITS
 from pytest_webgpu.qwen2.config import Model, find_model
@@ -57,3 +60,14 @@ def ops(captured: Captured, fusions="all", **how) -> list[str]:
     """The contracts that a step becomes, in order, without the choice of the token."""
     lowered, _ = fuse(captured, fusions, **how)
     return [n.target.name for n in lowered.graph.nodes if is_op(n)][:-1]
+
+
+def continued(plans: dict[int, Plan], weights: Weights, prompt: list[int], new_tokens: int):
+    """A prompt of at most 16 tokens and what follows, by the contracts: tokens, and float64 logits (tokens, vocab)."""
+    memory, chunk = Memory(weights), plans[16]
+    memory.set(chunk, {
+        "position": [len(prompt) - 1], "step16.ids": prompt + [0] * (16 - len(prompt)), "step16.positions": range(16),
+        "step16.last": [len(prompt) - 1],
+    })  # fmt: skip
+    logits = [memory.run(chunk), *(memory.run(plans[1]) for _ in range(new_tokens - 1))]
+    return memory.tensor(chunk, "log")[len(prompt) :][:new_tokens].tolist(), torch.stack(logits).numpy()

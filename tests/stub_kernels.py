@@ -32,7 +32,7 @@ def stub_library(folder: Path, leave_out=(), headers=None) -> Library:
             continue
         optional = [a.name for a in contract.args if a.optional]
         for without in [(), optional] if optional else [()]:
-            for halves in ((), HALVES):
+            for halves in ((), HALVES if contract.name != "copy" else ("x",)):
                 if halves and not any(n in halves for n in (a.name for a in contract.args)):
                     continue
                 name = ".".join([contract.name, *(["short"] if without else []), *(["f16x2"] if halves else [])])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from torch import fx
 
 from pytest_webgpu.compiler.errors import NoKernel
 from pytest_webgpu.compiler.graph import OpTarget, carrier, role_of, shape_of
-from pytest_webgpu.compiler.plan import Storage
+from pytest_webgpu.compiler.plan import Storage, bytes_of
 from pytest_webgpu.gpu.job import DeviceInfo
 from pytest_webgpu.kernels.errors import KernelError
 from pytest_webgpu.kernels.kernel import KernelSource
@@ -78,6 +79,15 @@ class Chooser:
         if isinstance(known, NoKernel):
             raise known
         return known
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest buffer that the device can have and bind as a whole."""
+        names = ("max-storage-buffer-binding-size", "max-buffer-size")
+        return min(self.info.limits.get(name, 1 << 62) for name in names)
+
+    def bytes(self, node: fx.Node) -> int:
+        return bytes_of(storage_of(node, self.dtype), prod(shape_of(node)))
 
     def fitting(self, call: Call) -> list[KernelSource]:
         """Every kernel that could run the call, with its tunables' first values."""
@@ -171,8 +181,12 @@ class Chooser:
                     raise NoKernel(f"needs {limit} of {asked}; the device has {limits[limit]}")
 
     def refuse(self, node: fx.Node) -> str | None:
-        """Why a fusion that makes this node is not to be applied: no kernel fits, or none is meant for its dims."""
+        """Why a fusion that makes this node is not to be applied: no kernel fits, or none is meant for its dims, or its
+        weight is larger than what can be bound and cannot be cut."""
         call = self.call(node)
+        weight = node.kwargs.get("weight")
+        if isinstance(weight, fx.Node) and self.bytes(weight) > self.largest and not cuttable(call):
+            return f"its weight of {self.bytes(weight)} bytes does not fit a binding of {self.largest}"
         try:
             choice = self.choose(call)
         except NoKernel as error:
@@ -210,6 +224,14 @@ class Chooser:
             if not output.inplace:
                 stored[output.name] = "i32" if output.kind == "int" else "f32"
         return Call(node.target.name, node.meta["dims"], scalars, stored, tuple(on_device))
+
+
+def cuttable(call: Call) -> bool:
+    """Whether the op can run piece by piece of its weight's rows: an embedding, or a product of one row."""
+    if call.op == "embedding":
+        return True
+    contract = contracts.get(call.op)
+    return contract.tensor("weight").dims[0] == "n" and call.dims.get("rows", 0) == 1
 
 
 def storage_of(node: fx.Node, dtype: str) -> Storage:

@@ -49,7 +49,8 @@ class Memory:
         return (value.half() if buffer.storage == "f16x2" else value).to(self.dtype)
 
     def read(self, plan: Plan, ref: Ref) -> Tensor:
-        return self.tensor(plan, ref.buffer)[ref.offset :][: prod(ref.shape)].reshape(ref.shape)
+        """A copy: as_strided, which some contracts use, counts from the beginning of a tensor's memory."""
+        return self.tensor(plan, ref.buffer)[ref.offset :][: prod(ref.shape)].reshape(ref.shape).clone()
 
     def write(self, plan: Plan, ref: Ref, value: Tensor) -> None:
         place = self.tensor(plan, ref.buffer)[ref.offset :][: prod(ref.shape)]
@@ -71,4 +72,4 @@ class Memory:
             numbers = {**{k: v for k, v in step.dims.items() if k in contract.sizes}, **step.scalars, **at}
             for name, value in contract.reference(inputs, numbers, self.dtype).items():
                 self.write(plan, step.outputs[name], value)
-        return self.read(plan, plan.logits).reshape(-1).clone()
+        return self.read(plan, plan.logits).reshape(-1)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from torch import fx
 
-from pytest_webgpu.compiler.choose import Call, Chooser, storage_of
+from pytest_webgpu.compiler.choose import Call, Chooser, cuttable, storage_of
 from pytest_webgpu.compiler.errors import CompilerError, NoKernel, TooLarge, where
 from pytest_webgpu.compiler.graph import carrier, is_op, part, role_of, shape_of
 from pytest_webgpu.compiler.lower import ALIGN, Lowered
@@ -19,7 +19,6 @@ from pytest_webgpu.compiler.plan import Binding, Buffer, Kernel, Pass, Plan, Ref
 from pytest_webgpu.ops import contract as contracts
 from pytest_webgpu.ops.launch import Launch, PassLaunch
 
-BINDING, BUFFER = "max-storage-buffer-binding-size", "max-buffer-size"
 PIECEWISE = "embedding_piece"  # embedding of the ids that lie in one piece of the table
 Refs: TypeAlias = dict[str, Ref]
 
@@ -44,8 +43,7 @@ class _Place:
 class _Scheduler:
     def __init__(self, lowered: Lowered, chooser: Chooser) -> None:
         self.lowered, self.chooser = lowered, chooser
-        limits = chooser.info.limits
-        self.largest = min(limits.get(BINDING, 1 << 62), limits.get(BUFFER, 1 << 62))
+        self.largest = chooser.largest
         prefix = f"step{lowered.tokens}."
         self.activations, self.scratch = Pool(prefix + "activation"), Pool(prefix + "scratch")
         self.uniforms, self.numbers = Arena(prefix + "uniforms", "uniform"), Arena(prefix + "numbers", "number")
@@ -139,6 +137,11 @@ class _Scheduler:
         if pieces is None:
             yield call, given, outputs
             return
+        if not cuttable(call):
+            raise TooLarge(
+                f"{call.op} of {call.dims}: its weight does not fit one binding of {self.largest} bytes, and only a "
+                "product of one row can be cut: ask for the adapter's own limits"
+            )
         first = 0
         for piece in pieces:
             rows = piece.shape[0]
@@ -162,11 +165,6 @@ class _Scheduler:
         if "n" not in dims or name == "weight":
             return ref
         axis = dims.index("n")
-        if prod(ref.shape[:axis]) != 1:
-            raise TooLarge(
-                f"{call.op}: its weight does not fit one binding of {self.largest} bytes, and only a step of one row "
-                f"can be cut (this one has {ref.shape[0]}): ask for the adapter's own limits"
-            )
         shape = (*ref.shape[:axis], rows, *ref.shape[axis + 1 :])
         return Ref(ref.buffer, ref.offset + first * prod(ref.shape[axis + 1 :]), shape)
 
