@@ -55,6 +55,20 @@ def test_sizes_around_the_workgroup_and_beyond_a_dimension_of_workgroups():
     assert sizes.folded == ({"rows": 65836, "cols": 2}, {})
 
 
+def test_a_kernel_with_an_optional_binding_that_folds():
+    text = """
+    @group(0) @binding(0) var<storage, read> x: array<f32>;
+    @group(0) @binding(1) var<storage, read> weight: array<f32>;
+    @group(0) @binding(2) var<storage, read> bias: array<f32>; //? bias
+    @group(0) @binding(3) var<storage, read_write> out: array<f32>;
+    @compute @workgroup_size(8) fn main() {
+        out[0] = x[0] + weight[0];
+        out[1] = bias[0]; //? bias
+    }"""
+    claims = kernel(text, "linear", workgroups=["fold2d(n)"], optional=["bias"])
+    assert [table(get("linear"), k, software=True).folded[0]["n"] for k in claims.variants()] == [65836, 65836]
+
+
 def test_few_values_where_each_is_a_pipeline():
     text = ATTENTION + "override head_dim: u32;"
     sizes = table(get("attention"), kernel(text, requires=["head_dim % 4 == 0"]))

@@ -134,7 +134,7 @@ class _Sizes:
     def folded(self) -> tuple[Names, dict[str, int]] | None:
         tune = {name: min(values) for name, values in self.kernel.header.tune.items()}
         types = self.kernel.header.types
-        first = all(type == types[name][0] for name, type in self.kernel.variant)
+        first = all(type == types[name][0] for name, type in self.kernel.variant if name in types)
         if not self.folds or (self.software and not first):  # the variants of a file share their arithmetic of indices
             return None
         for dim in self.contract.dims:
