@@ -11,7 +11,7 @@
 //! indices = {dtype = "u32", shape = ["SPLIT"]}
 //! [tune]
 //! WG = [256, 64]
-//! SPLIT = [64, 16]
+//! SPLIT = [64, 256, 16]
 // token = the index of the largest of logits (1, vocab), the lowest of several; position += 1; log[position] = token.
 // SPLIT workgroups scan, then one joins and advances, so that the next token needs nothing from the host.
 

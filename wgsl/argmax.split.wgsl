@@ -15,7 +15,7 @@
 //! elem = ["f32", "f16"]
 //! [tune]
 //! WG = [256, 64]
-//! SPLIT = [64, 16]
+//! SPLIT = [64, 256, 16]
 // out (rows) = the index of the largest element of each row of x (rows, cols), the lowest of several; SPLIT workgroups
 // a row, then one
 

@@ -1,6 +1,6 @@
 //! op = "attention"
 //! requires = ["head_dim % 8 == 0", "head_dim <= 256", "tokens == 1"]
-//! prefer = ["tokens == 1", "capacity > 512"]
+//! prefer = ["tokens == 1", "capacity > 1024"]
 //! guarded = true
 //! [[pass]]
 //! entry = "attend"
@@ -17,6 +17,8 @@
 //! [tune]
 //! WG = [256, 128, 64]
 //! SPLIT = [8, 4, 16]
+//! [software]
+//! WG = 64
 // out (1, heads, head_dim) = softmax(scale q k^T) v over positions 0 to start, q (1, heads, head_dim), k and v
 // (kv_heads, capacity, head_dim; two halves a word); head h reads h / group. One query: a workgroup a head and
 // share of the positions, then one a head; softmax online (Milakov and Gimelshein 2018): no array grows with the cache.

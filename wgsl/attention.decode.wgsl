@@ -1,10 +1,12 @@
 //! op = "attention"
 //! workgroups = ["heads", "tokens"]
 //! requires = ["head_dim % 4 == 0", "head_dim <= 256", "tokens <= 65535"]
-//! prefer = ["tokens <= 4", "capacity <= 512 or tokens > 1"]
+//! prefer = ["tokens <= 4", "capacity <= 1024 or tokens > 1"]
 //! guarded = true
 //! [tune]
 //! WG = [256, 128, 64]
+//! [software]
+//! WG = 64
 // out (tokens, heads, head_dim) = softmax(scale q k^T) v, query t over positions 0 to start + t; q (tokens, heads,
 // head_dim), k and v (kv_heads, capacity, head_dim); head h reads h / group. A workgroup a query
 // of a head; softmax online (Milakov and Gimelshein 2018): no array grows with the cache.

@@ -2,21 +2,19 @@
 //! workgroups = ["ceil_div(n, 64)", "ceil_div(rows, TILE_ROWS)"]
 //! requires = ["k % 4 == 0"]
 //! prefer = ["rows > 4", "k <= 2048 or n >= 2048"]
-//! optional = ["bias"]
 //! guarded = true
 //! [tune]
-//! TILE_ROWS = [64, 32, 128]
-// out (rows, n) = residual (rows, n) + x (rows, k) @ weight (n, k)^T + bias (n).
+//! TILE_ROWS = [64, 32]
+// out (rows, n) = residual (rows, n) + x (rows, k) @ weight (n, k)^T.
 // A workgroup TILE_ROWS rows of 64 outputs, an invocation TILE_ROWS / 16 x 4, k by 16 in workgroup memory.
 
 struct Params { rows: u32, k: u32, n: u32 }
 
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read> weight: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read> bias: array<f32>; //? bias
-@group(0) @binding(3) var<storage, read> residual: array<f32>;
-@group(0) @binding(4) var<storage, read_write> out: array<f32>;
-@group(0) @binding(5) var<uniform> params: Params;
+@group(0) @binding(2) var<storage, read> residual: array<f32>;
+@group(0) @binding(3) var<storage, read_write> out: array<f32>;
+@group(0) @binding(4) var<uniform> params: Params;
 
 override TILE_ROWS: u32 = 64;
 const STEP = 4u; // of k, in vec4s
@@ -48,8 +46,7 @@ fn store(row: u32, first_output: u32, sums: vec4<f32>) {
         let output = first_output + 16u * c;
         if (row < params.rows && output < params.n) {
             let at = row * params.n + output;
-            var value = sums[c];
-            value += bias[output]; //? bias
+            let value = sums[c];
             out[at] = value + residual[at];
         }
     }
@@ -69,27 +66,19 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     // Sums have names and conditions are constant: an array indexed in a loop would not stay in registers.
     // sum3: row `row` + 3 * 16, outputs `column` + 16 (0, 1, 2, 3)
     var sum0 = vec4<f32>(); var sum1 = vec4<f32>(); var sum2 = vec4<f32>(); var sum3 = vec4<f32>();
-    var sum4 = vec4<f32>(); var sum5 = vec4<f32>(); var sum6 = vec4<f32>(); var sum7 = vec4<f32>();
     // What the next step needs is loaded before this one is computed.
     var next_x = load(load_row_of_x, load_k);
-    var next_other = load(load_row_of_x + 64u, load_k); // where TILE_ROWS > 64
     var next_w = load_weight(w_row, load_k);
     for (var first = 0u; first < width; first += STEP) {
         if (load_row < TILE_ROWS) {
             x_tile[load_row * PITCH + load_k] = next_x;
         }
-        if (TILE_ROWS > 64u) {
-            x_tile[(load_row + 64u) * PITCH + load_k] = next_other;
-        }
         w_tile[load_row * PITCH + load_k] = next_w;
         workgroupBarrier();
         let i = first + STEP + load_k;
         next_x = load(load_row_of_x, i);
-        if (TILE_ROWS > 64u) {
-            next_other = load(load_row_of_x + 64u, i);
-        }
         next_w = load_weight(w_row, i);
-        for (var c = 0u; c < STEP; c++) {
+        for (var c = 0u; c < min(STEP, width - first); c++) {
             let at = column * PITCH + c;
             let w = transpose(mat4x4<f32>(
                 w_tile[at], w_tile[at + 16u * PITCH], w_tile[at + 32u * PITCH], w_tile[at + 48u * PITCH]));
@@ -100,12 +89,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
                 sum2 = multiply_add(x_tile[x_at + 32u * PITCH], w, sum2);
                 sum3 = multiply_add(x_tile[x_at + 48u * PITCH], w, sum3);
             }
-            if (TILE_ROWS > 64u) {
-                sum4 = multiply_add(x_tile[x_at + 64u * PITCH], w, sum4);
-                sum5 = multiply_add(x_tile[x_at + 80u * PITCH], w, sum5);
-                sum6 = multiply_add(x_tile[x_at + 96u * PITCH], w, sum6);
-                sum7 = multiply_add(x_tile[x_at + 112u * PITCH], w, sum7);
-            }
         }
         workgroupBarrier();
     }
@@ -114,11 +97,5 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     if (TILE_ROWS > 32u) {
         store(first_row + row + 32u, first_output + column, sum2);
         store(first_row + row + 48u, first_output + column, sum3);
-    }
-    if (TILE_ROWS > 64u) {
-        store(first_row + row + 64u, first_output + column, sum4);
-        store(first_row + row + 80u, first_output + column, sum5);
-        store(first_row + row + 96u, first_output + column, sum6);
-        store(first_row + row + 112u, first_output + column, sum7);
     }
 }

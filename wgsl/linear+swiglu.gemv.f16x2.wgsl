@@ -6,8 +6,8 @@
 //! [storage]
 //! weight = "f16x2"
 //! [tune]
-//! WG = [128, 64, 32, 256, 8]
-//! TILE_N = [1, 2, 4]
+//! WG = [128, 8]
+//! TILE_N = [1, 4]
 //! [software]
 //! WG = 8
 //! TILE_N = 4

@@ -4,8 +4,8 @@
 //! prefer = ["rows <= 4"]
 //! guarded = true
 //! [tune]
-//! WG = [128, 64, 32, 256, 8]
-//! TILE_N = [1, 2, 4]
+//! WG = [128, 8]
+//! TILE_N = [1, 4]
 //! [software]
 //! WG = 8
 //! TILE_N = 4

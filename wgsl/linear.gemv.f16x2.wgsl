@@ -7,7 +7,7 @@
 //! [storage]
 //! weight = "f16x2"
 //! [tune]
-//! WG = [128, 64, 32, 256, 8]
+//! WG = [128, 64, 256, 8]
 //! TILE_N = [1, 2, 4]
 //! [software]
 //! WG = 8
@@ -68,6 +68,9 @@ fn main(
     let width = params.k / 8u;
     // Rows of weight; those beyond the last repeat it and are not stored.
     let rows = min(vec4<u32>(first) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.n - 1u)) * width;
+    // What the end needs is loaded before the sums are waited for. //? bias
+    let mine = min(first + lane / (WG / TILE_N), params.n - 1u); //? bias
+    let offset = bias[mine]; //? bias
     // Sums have names and conditions are constant: an array indexed in a loop would not stay in registers.
     var sum0 = vec4<f32>();
     var sum1 = vec4<f32>();
@@ -97,7 +100,7 @@ fn main(
     let output = first + lane / (WG / TILE_N);
     if (lane % (WG / TILE_N) == 0u && output < params.n && row < params.rows) {
         var value = total;
-        value += bias[output]; //? bias
+        value += offset; //? bias
         out[row * params.n + output] = value;
     }
 }

@@ -12,8 +12,8 @@
 //! [scratch]
 //! shares = {dtype = "f32", shape = ["SPLIT", "rows", "n"]}
 //! [tune]
-//! TILE_ROWS = [64, 32, 128]
-//! SPLIT = [4, 2, 8]
+//! TILE_ROWS = [64, 32]
+//! SPLIT = [4, 8]
 // out (rows, n) = x (rows, k) @ weight (n, k)^T + bias (n).
 // A workgroup TILE_ROWS rows of 64 outputs, an invocation TILE_ROWS / 16 x 4, k by 16 in workgroup memory;
 // SPLIT workgroups share k, then one pass adds up.
@@ -79,27 +79,19 @@ fn multiply(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_i
     // Sums have names and conditions are constant: an array indexed in a loop would not stay in registers.
     // sum3: row `row` + 3 * 16, outputs `column` + 16 (0, 1, 2, 3)
     var sum0 = vec4<f32>(); var sum1 = vec4<f32>(); var sum2 = vec4<f32>(); var sum3 = vec4<f32>();
-    var sum4 = vec4<f32>(); var sum5 = vec4<f32>(); var sum6 = vec4<f32>(); var sum7 = vec4<f32>();
     // What the next step needs is loaded before this one is computed.
     var next_x = load(load_row_of_x, begin + load_k, end);
-    var next_other = load(load_row_of_x + 64u, begin + load_k, end); // where TILE_ROWS > 64
     var next_w = load_weight(w_row, begin + load_k, end);
     for (var first = begin; first < end; first += STEP) {
         if (load_row < TILE_ROWS) {
             x_tile[load_row * PITCH + load_k] = next_x;
         }
-        if (TILE_ROWS > 64u) {
-            x_tile[(load_row + 64u) * PITCH + load_k] = next_other;
-        }
         w_tile[load_row * PITCH + load_k] = next_w;
         workgroupBarrier();
         let i = first + STEP + load_k;
         next_x = load(load_row_of_x, i, end);
-        if (TILE_ROWS > 64u) {
-            next_other = load(load_row_of_x + 64u, i, end);
-        }
         next_w = load_weight(w_row, i, end);
-        for (var c = 0u; c < STEP; c++) {
+        for (var c = 0u; c < min(STEP, end - first); c++) {
             let at = column * PITCH + c;
             let w = transpose(mat4x4<f32>(
                 w_tile[at], w_tile[at + 16u * PITCH], w_tile[at + 32u * PITCH], w_tile[at + 48u * PITCH]));
@@ -110,12 +102,6 @@ fn multiply(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_i
                 sum2 = multiply_add(x_tile[x_at + 32u * PITCH], w, sum2);
                 sum3 = multiply_add(x_tile[x_at + 48u * PITCH], w, sum3);
             }
-            if (TILE_ROWS > 64u) {
-                sum4 = multiply_add(x_tile[x_at + 64u * PITCH], w, sum4);
-                sum5 = multiply_add(x_tile[x_at + 80u * PITCH], w, sum5);
-                sum6 = multiply_add(x_tile[x_at + 96u * PITCH], w, sum6);
-                sum7 = multiply_add(x_tile[x_at + 112u * PITCH], w, sum7);
-            }
         }
         workgroupBarrier();
     }
@@ -124,12 +110,6 @@ fn multiply(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_i
     if (TILE_ROWS > 32u) {
         store(group.z, first_row + row + 32u, first_output + column, sum2);
         store(group.z, first_row + row + 48u, first_output + column, sum3);
-    }
-    if (TILE_ROWS > 64u) {
-        store(group.z, first_row + row + 64u, first_output + column, sum4);
-        store(group.z, first_row + row + 80u, first_output + column, sum5);
-        store(group.z, first_row + row + 96u, first_output + column, sum6);
-        store(group.z, first_row + row + 112u, first_output + column, sum7);
     }
 }
 

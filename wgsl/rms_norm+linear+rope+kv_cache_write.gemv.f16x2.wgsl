@@ -8,7 +8,7 @@
 //! weight = "f16x2"
 //! kv_cache = "f16x2"
 //! [tune]
-//! WG = [128, 32, 256, 8]
+//! WG = [128, 64, 256, 8]
 //! [software]
 //! WG = 8
 // qkv (tokens, heads + 2 kv_heads, head_dim) = (x / sqrt(mean(x^2) + eps) * norm_weight) @ weight^T + bias,
@@ -57,6 +57,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let width = params.k / 8u;
     let first = head * params.head_dim + i;
     let second = first + params.half;
+    // What the end needs is loaded before the sums are waited for.
+    let position = start[0] + token;
+    let angle = position * params.half + i;
+    let sines = params.capacity * params.half + angle;
+    let cosine = vec2<f32>(rope_table[angle], rope_table[angle + 1u]);
+    let sine = vec2<f32>(rope_table[sines], rope_table[sines + 1u]);
+    let offsets = vec4<f32>(bias[first], bias[first + 1u], bias[second], bias[second + 1u]); //? bias
     var sums = vec4<f32>();
     var squares = vec4<f32>();
     for (var c = lane; c < width; c += WG) {
@@ -86,13 +93,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     sums = partial[0];
     let mean = partial_squares[0] / f32(params.k);
     sums *= inverseSqrt(mean + params.eps);
-    sums += vec4<f32>(bias[first], bias[first + 1u], bias[second], bias[second + 1u]); //? bias
-    let position = start[0] + token;
+    sums += offsets; //? bias
     if (head < params.heads + params.kv_heads) {
-        let angle = position * params.half + i;
-        let sines = params.capacity * params.half + angle;
-        let cosine = vec2<f32>(rope_table[angle], rope_table[angle + 1u]);
-        let sine = vec2<f32>(rope_table[sines], rope_table[sines + 1u]);
         sums = vec4<f32>(sums.xy * cosine - sums.zw * sine, sums.zw * cosine + sums.xy * sine);
     }
     if (head < params.heads) {

@@ -5,7 +5,7 @@
 //! optional = ["bias"]
 //! guarded = true
 //! [tune]
-//! WG = [128, 32, 256, 8]
+//! WG = [128, 64, 256, 8]
 //! [software]
 //! WG = 8
 // qkv (tokens, heads + 2 kv_heads, head_dim) = (x / sqrt(mean(x^2) + eps) * norm_weight) @ weight^T + bias,
@@ -39,6 +39,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let width = params.k / 4u;
     let first = head * params.head_dim + i;
     let second = first + params.half;
+    // What the end needs is loaded before the sums are waited for.
+    let position = start[0] + token;
+    let angle = position * params.half + i;
+    let sines = params.capacity * params.half + angle;
+    let cosine = rope_table[angle];
+    let sine = rope_table[sines];
+    let offsets = vec2<f32>(bias[first], bias[second]); //? bias
     var firsts = vec4<f32>();
     var seconds = vec4<f32>();
     var squares = vec4<f32>();
@@ -61,12 +68,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
     let total = partial[0];
     var value = total.xy * inverseSqrt(total.z / f32(params.k) + params.eps);
-    value += vec2<f32>(bias[first], bias[second]); //? bias
-    let position = start[0] + token;
+    value += offsets; //? bias
     if (head < params.heads + params.kv_heads) {
-        let angle = position * params.half + i;
-        let cosine = rope_table[angle];
-        let sine = rope_table[params.capacity * params.half + angle];
         value = vec2<f32>(value.x * cosine - value.y * sine, value.y * cosine + value.x * sine);
     }
     if (head < params.heads) {

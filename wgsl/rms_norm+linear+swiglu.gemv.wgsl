@@ -4,7 +4,7 @@
 //! prefer = ["rows <= 4"]
 //! guarded = true
 //! [tune]
-//! WG = [128, 64, 32, 256, 8]
+//! WG = [128, 64, 256, 8]
 //! TILE_N = [1, 2, 4]
 //! [software]
 //! WG = 8

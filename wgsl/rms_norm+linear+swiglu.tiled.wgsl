@@ -100,7 +100,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         }
         next_scale = norm_weight[min(i, width - 1u)];
         next_w = load_weight(w_row, i);
-        for (var c = 0u; c < STEP; c++) {
+        for (var c = 0u; c < min(STEP, width - first); c++) {
             let at = column * PITCH + c;
             let w = transpose(mat4x4<f32>(
                 w_tile[at], w_tile[at + 16u * PITCH], w_tile[at + 32u * PITCH], w_tile[at + 48u * PITCH]));

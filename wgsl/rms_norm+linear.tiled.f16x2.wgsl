@@ -7,7 +7,7 @@
 //! [storage]
 //! weight = "f16x2"
 //! [tune]
-//! TILE_ROWS = [64, 32, 128]
+//! TILE_ROWS = [64, 32]
 // out (rows, n) = (x / sqrt(mean(x^2) + eps) * norm_weight) @ weight (n, k; two halves a word)^T + bias (n),
 // x (rows, k). The sum of squares is formed while x is loaded.
 // A workgroup TILE_ROWS rows of 64 outputs, an invocation TILE_ROWS / 16 x 4, k by 16 in workgroup memory.
@@ -76,20 +76,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     // Sums have names and conditions are constant: an array indexed in a loop would not stay in registers.
     // sum3: row `row` + 3 * 16, outputs `column` + 16 (0, 1, 2, 3)
     var sum0 = vec4<f32>(); var sum1 = vec4<f32>(); var sum2 = vec4<f32>(); var sum3 = vec4<f32>();
-    var sum4 = vec4<f32>(); var sum5 = vec4<f32>(); var sum6 = vec4<f32>(); var sum7 = vec4<f32>();
-    var squares = vec2<f32>(); // of rows load_row and load_row + 64
+    var squares = 0.0;
     // What the next step needs is loaded before this one is computed.
     var next_x = load(load_row_of_x, load_k);
-    var next_other = load(load_row_of_x + 64u, load_k); // where TILE_ROWS > 64
     var next_scale = norm_weight[min(load_k, width - 1u)];
     var next_w = load_words(w_row, lane % 2u);
     for (var first = 0u; first < width; first += STEP) {
-        squares += vec2<f32>(dot(next_x, next_x), dot(next_other, next_other));
+        squares += dot(next_x, next_x);
         if (load_row < TILE_ROWS) {
             x_tile[load_row * PITCH + load_k] = next_x * next_scale;
-        }
-        if (TILE_ROWS > 64u) {
-            x_tile[(load_row + 64u) * PITCH + load_k] = next_other * next_scale;
         }
         if (lane < 128u) {
             let at = lane / 2u * PITCH + lane % 2u * 2u;
@@ -99,12 +94,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         workgroupBarrier();
         let i = first + STEP + load_k;
         next_x = load(load_row_of_x, i);
-        if (TILE_ROWS > 64u) {
-            next_other = load(load_row_of_x + 64u, i);
-        }
         next_scale = norm_weight[min(i, width - 1u)];
         next_w = load_words(w_row, (first + STEP) / 2u + lane % 2u);
-        for (var c = 0u; c < STEP; c++) {
+        for (var c = 0u; c < min(STEP, width - first); c++) {
             let at = column * PITCH + c;
             let w = transpose(mat4x4<f32>(
                 w_tile[at], w_tile[at + 16u * PITCH], w_tile[at + 32u * PITCH], w_tile[at + 48u * PITCH]));
@@ -115,20 +107,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
                 sum2 = multiply_add(x_tile[x_at + 32u * PITCH], w, sum2);
                 sum3 = multiply_add(x_tile[x_at + 48u * PITCH], w, sum3);
             }
-            if (TILE_ROWS > 64u) {
-                sum4 = multiply_add(x_tile[x_at + 64u * PITCH], w, sum4);
-                sum5 = multiply_add(x_tile[x_at + 80u * PITCH], w, sum5);
-                sum6 = multiply_add(x_tile[x_at + 96u * PITCH], w, sum6);
-                sum7 = multiply_add(x_tile[x_at + 112u * PITCH], w, sum7);
-            }
         }
         workgroupBarrier();
     }
     if (load_row < TILE_ROWS) {
-        x_tile[load_row * PITCH + load_k].x = squares.x;
-    }
-    if (TILE_ROWS > 64u) {
-        x_tile[(load_row + 64u) * PITCH + load_k].x = squares.y;
+        x_tile[load_row * PITCH + load_k].x = squares;
     }
     workgroupBarrier();
     store(first_row, row, first_output + column, sum0);
@@ -136,11 +119,5 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     if (TILE_ROWS > 32u) {
         store(first_row, row + 32u, first_output + column, sum2);
         store(first_row, row + 48u, first_output + column, sum3);
-    }
-    if (TILE_ROWS > 64u) {
-        store(first_row, row + 64u, first_output + column, sum4);
-        store(first_row, row + 80u, first_output + column, sum5);
-        store(first_row, row + 96u, first_output + column, sum6);
-        store(first_row, row + 112u, first_output + column, sum7);
     }
 }

@@ -4,8 +4,8 @@
 //! prefer = ["rows <= 4"]
 //! guarded = true
 //! [tune]
-//! WG = [128, 64, 32, 256, 8]
-//! TILE_N = [1, 2, 4]
+//! WG = [128, 8]
+//! TILE_N = [1, 4]
 //! [software]
 //! WG = 8
 //! TILE_N = 4
@@ -66,6 +66,9 @@ fn main(
     let width = params.k / 4u;
     // Rows of weight; those beyond the last repeat it and are not stored.
     let rows = min(vec4<u32>(first) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.n - 1u)) * width;
+    // What the end needs is loaded before the sums are waited for.
+    let mine = min(first + lane / (WG / TILE_N), params.n - 1u);
+    let rest = residual[row * params.n + mine];
     // Sums have names and conditions are constant: an array indexed in a loop would not stay in registers.
     var sum0 = vec4<f32>();
     var sum1 = vec4<f32>();
@@ -95,6 +98,6 @@ fn main(
     let output = first + lane / (WG / TILE_N);
     if (lane % (WG / TILE_N) == 0u && output < params.n && row < params.rows) {
         let value = total;
-        out[row * params.n + output] = value + residual[row * params.n + output];
+        out[row * params.n + output] = value + rest;
     }
 }

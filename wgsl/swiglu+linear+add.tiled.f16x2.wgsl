@@ -6,7 +6,7 @@
 //! [storage]
 //! weight = "f16x2"
 //! [tune]
-//! TILE_ROWS = [64, 32, 128]
+//! TILE_ROWS = [64, 32]
 // out (rows, n) = residual (rows, n) + (silu(gate) * up) @ weight (n, k; two halves a word)^T,
 // x (rows, 2 k): gate, then up.
 // A workgroup TILE_ROWS rows of 64 outputs, an invocation TILE_ROWS / 16 x 4, k by 16 in workgroup memory.
@@ -77,17 +77,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     // Sums have names and conditions are constant: an array indexed in a loop would not stay in registers.
     // sum3: row `row` + 3 * 16, outputs `column` + 16 (0, 1, 2, 3)
     var sum0 = vec4<f32>(); var sum1 = vec4<f32>(); var sum2 = vec4<f32>(); var sum3 = vec4<f32>();
-    var sum4 = vec4<f32>(); var sum5 = vec4<f32>(); var sum6 = vec4<f32>(); var sum7 = vec4<f32>();
     // What the next step needs is loaded before this one is computed.
     var next_x = load(load_row_of_x, load_k);
-    var next_other = load(load_row_of_x + 64u, load_k); // where TILE_ROWS > 64
     var next_w = load_words(w_row, lane % 2u);
     for (var first = 0u; first < width; first += STEP) {
         if (load_row < TILE_ROWS) {
             x_tile[load_row * PITCH + load_k] = next_x;
-        }
-        if (TILE_ROWS > 64u) {
-            x_tile[(load_row + 64u) * PITCH + load_k] = next_other;
         }
         if (lane < 128u) {
             let at = lane / 2u * PITCH + lane % 2u * 2u;
@@ -97,11 +92,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         workgroupBarrier();
         let i = first + STEP + load_k;
         next_x = load(load_row_of_x, i);
-        if (TILE_ROWS > 64u) {
-            next_other = load(load_row_of_x + 64u, i);
-        }
         next_w = load_words(w_row, (first + STEP) / 2u + lane % 2u);
-        for (var c = 0u; c < STEP; c++) {
+        for (var c = 0u; c < min(STEP, width - first); c++) {
             let at = column * PITCH + c;
             let w = transpose(mat4x4<f32>(
                 w_tile[at], w_tile[at + 16u * PITCH], w_tile[at + 32u * PITCH], w_tile[at + 48u * PITCH]));
@@ -112,12 +104,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
                 sum2 = multiply_add(x_tile[x_at + 32u * PITCH], w, sum2);
                 sum3 = multiply_add(x_tile[x_at + 48u * PITCH], w, sum3);
             }
-            if (TILE_ROWS > 64u) {
-                sum4 = multiply_add(x_tile[x_at + 64u * PITCH], w, sum4);
-                sum5 = multiply_add(x_tile[x_at + 80u * PITCH], w, sum5);
-                sum6 = multiply_add(x_tile[x_at + 96u * PITCH], w, sum6);
-                sum7 = multiply_add(x_tile[x_at + 112u * PITCH], w, sum7);
-            }
         }
         workgroupBarrier();
     }
@@ -126,11 +112,5 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     if (TILE_ROWS > 32u) {
         store(first_row + row + 32u, first_output + column, sum2);
         store(first_row + row + 48u, first_output + column, sum3);
-    }
-    if (TILE_ROWS > 64u) {
-        store(first_row + row + 64u, first_output + column, sum4);
-        store(first_row + row + 80u, first_output + column, sum5);
-        store(first_row + row + 96u, first_output + column, sum6);
-        store(first_row + row + 112u, first_output + column, sum7);
     }
 }
