@@ -129,7 +129,9 @@ def with_a_stranger(runner: BrowserRunner, act: Callable[[], object]) -> int:
 def leave(browser: str, sign: int) -> None:
     """Ends the parent while a job hangs. It tells by its end; the browser's processes and folder must go too."""
     code = (
-        "import sys; from pytest_webgpu.gpu.browser import BrowserRunner; from tests.test_worker import ENDLESS, job\n"
+        "import signal, sys; from pytest_webgpu.gpu.browser import BrowserRunner\n"
+        "from tests.test_worker import ENDLESS, job\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "runner = BrowserRunner(sys.argv[1]); process = runner.process\n"
         "print(process.pid, process.folder, flush=True); runner.run(job(ENDLESS))"
     )

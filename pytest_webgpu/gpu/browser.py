@@ -34,6 +34,7 @@ from pytest_webgpu.gpu.wire import encode
 DEADLINE = 60.0  # seconds a job, unless `run` says otherwise
 START_DEADLINE = 60.0
 VISIT_DEADLINE = 600.0  # for somebody to point a browser at the URL
+LOG_LINES = 5  # of what a browser printed before it ended
 PART_BYTES = 64 << 20  # a job with more than this in blobs goes in several messages
 Numbered = list[tuple[int, Command]]  # commands with their index in the job
 Name = Literal["chrome", "firefox", "safari", "url"]
@@ -208,11 +209,12 @@ class BrowserRunner:
             raise
         process = self.process
         self._end()
-        reason, log = answer.reason, ""
+        reason, said = answer.reason, []
         if process is not None:
-            log = process.log
+            said = process.log.splitlines()[-LOG_LINES:]
             reason += "" if process.status is None else f"; the browser ended with status {process.status}"
-        raise RunnerDied(f"{what} lost its browser: {reason}.", reason=reason, log=log)
+        lines = "".join(f"\n  {line}" for line in said)
+        raise RunnerDied(f"{what} lost its browser: {reason}.{lines}", reason=reason, log=said)
 
     def _end(self) -> None:
         self.generation += 1
