@@ -20,7 +20,7 @@ from pytest_webgpu.conformance.failure import ConformanceFailure, Subject
 from pytest_webgpu.conformance.inputs import Case, cases, fixed_cases, smaller_cases
 from pytest_webgpu.conformance.judge import Verdict, judge
 from pytest_webgpu.conformance.settings import BATCH, PROFILES, Report, Settings, hypothesis_settings, register_profiles
-from pytest_webgpu.conformance.sizes import invocations
+from pytest_webgpu.conformance.sizes import SLOWEST, invocations
 from pytest_webgpu.gpu.job import (
     CompileError,
     DeadlineExceeded,
@@ -192,7 +192,8 @@ class _Check:
         """Runs a batch; where that ends badly, its cases one by one, so that the one at fault is named."""
         pairs = list(zip(planned, variants, strict=True))
         try:
-            return self.session.run(pairs, self.settings.deadline)
+            work = sum(invocations(p.launch) * len(v) for p, v in pairs) if self.software else 0
+            return self.session.run(pairs, self.settings.deadline + SLOWEST * work)
         except CompileError:
             raise
         except GpuError as error:

@@ -37,6 +37,8 @@ BEYOND = (MAX_WORKGROUPS + 300, 300)
 """So many more than fit a dimension of workgroups that a kernel that shifts by another width misses some."""
 
 
+SLOWEST = 4e-6
+"""Seconds of an invocation that meets eight barriers on the slowest software adapter (SwiftShader), beside work."""
 HEAVY, HEAVIEST = 1 << 20, 1 << 24
 """Invocations: a software adapter (some 0.2 microseconds each on two cores) is given no case of more than HEAVY, or
 HEAVIEST for one that folds its workgroups into a second dimension."""
