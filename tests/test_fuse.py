@@ -18,8 +18,8 @@ def norm(x, w, eps=1e-5, dim=-1, keep=True):
 
 LEVELS = {
     "rms_norm": (28, 6), "rope": (20, 4), "swiglu": (19, 4), "gqa": (17, 4), "join_qkv": (15, 4),
-    "join_gate_up": (14, 4), "rope_cache": (11, 4), "residual": (9, 4), "swiglu_epilogue": (8, 4), "norm_prologue": (6, 3),
-    "qkv_epilogue": (5, 3),
+    "join_gate_up": (14, 4), "rope_cache": (11, 4), "residual": (9, 4), "swiglu_epilogue": (8, 4),
+    "norm_prologue": (6, 3), "qkv_epilogue": (5, 3),
 }  # fmt: skip
 """Fusions added in turn: operations a layer and besides. At 24 layers 678, 484, 460, ... 147, 123,
 one of them for the choice of the token; without any 923."""
