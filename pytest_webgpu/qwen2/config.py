@@ -41,6 +41,8 @@ SHAPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """The numbers of each model's config.json; those of Qwen2.5 as published with the models."""
 
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
+
 
 @dataclass(frozen=True)
 class Model:
@@ -70,12 +72,14 @@ class Model:
         """transformers' tokenizer of the folder. Raises NoModel where there is none."""
         if self.folder is None:
             raise NoModel(f"{self.name} has weights drawn from a seed and no tokenizer: give token ids")
+        if not any((self.folder / name).is_file() for name in TOKENIZERS):
+            raise NoModel(f"{self.folder}: no tokenizer: there is none of {', '.join(TOKENIZERS)}")
         from transformers import AutoTokenizer
 
         try:
             return AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
         except (OSError, ValueError) as error:
-            raise NoModel(f"{self.folder}: no tokenizer (tokenizer.json): {error}") from error
+            raise NoModel(f"{self.folder}: the tokenizer cannot be read: {error}") from error
 
     def on_meta(self) -> tuple[nn.Module, dict[str, Tensor]]:
         """The model of transformers without weights, and the values of its rotary buffers."""
