@@ -88,7 +88,7 @@ class Model:
 
         config = self.transformers_config()
         with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()
+            model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", dtype=torch.float32).eval()
         rotary = type(model.model.rotary_emb)(config=config)
         return model, {f"model.rotary_emb.{name}": value for name, value in rotary.named_buffers()}
 

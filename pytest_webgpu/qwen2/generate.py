@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,9 @@ from pytest_webgpu.kernels.library import Library
 from pytest_webgpu.qwen2.config import Model
 from pytest_webgpu.qwen2.errors import BadPrompt
 from pytest_webgpu.qwen2.weights import check_weights
+
+if TYPE_CHECKING:
+    from pytest_webgpu.compiler.capture import Captured
 
 CHUNKS = (16, 128, 512)
 """Lengths of prefill steps. A plan is made for each that is needed."""
@@ -58,6 +63,15 @@ class Generation:
     @property
     def counts_per_token(self) -> dict[str, float]:
         return {k: v / (len(self.tokens) - 1) for k, v in self.counts.items()} if len(self.tokens) > 1 else {}
+
+
+@functools.lru_cache(maxsize=8)
+def captured_step(config: str, tokens: int, capacity: int) -> Captured:
+    """A step of the model of that configuration (JSON), captured once for all dtypes and fusions."""
+    from pytest_webgpu.compiler.capture import capture
+
+    bare, constants = Model("", json.loads(config)).on_meta()
+    return capture(bare, tokens, capacity, constants)
 
 
 class Generator:
@@ -117,12 +131,10 @@ class Generator:
         )  # fmt: skip
 
     def _build(self, tokens: int) -> Plan:
-        from pytest_webgpu.compiler.autotune import Tuning
-        from pytest_webgpu.compiler.capture import capture  # torch and transformers: not needed with a cached plan
+        from pytest_webgpu.compiler.autotune import Tuning  # torch is not needed with a cached plan
         from pytest_webgpu.compiler.choose import Chooser
 
-        bare, constants = self.model.on_meta()
-        captured = capture(bare, tokens, self.capacity, constants)
+        captured = captured_step(json.dumps(dict(self.model.config)), tokens, self.capacity)
         chooser = Chooser(self.library, self.runner.info, self.dtype, self.tuned)
         plan = build(captured, chooser, self.fusions)
         if self.autotune:
