@@ -80,3 +80,12 @@ def hypothesis_settings(asked: Settings) -> hypothesis.settings:
         suppress_health_check=list(hypothesis.HealthCheck),
         phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
     )  # fmt: skip
+
+
+def is_quick(asked: Settings) -> bool:
+    """Whether no more is asked for than `webgpu-quick` gives; inside a test that Hypothesis drives it always is."""
+    import hypothesis
+
+    if hypothesis.currently_in_test_context():
+        return True
+    return hypothesis_settings(asked).max_examples <= PROFILES["webgpu-quick"]
