@@ -8,7 +8,7 @@ from pytest_webgpu.qwen2.config import find_model
 from pytest_webgpu.qwen2.reference import judge, logits_after, transformers_model
 
 MODEL = find_model("tiny")
-PROMPT = np.random.default_rng(0).integers(0, MODEL.vocab, 32).tolist()  # that of suites/qwen2
+PROMPT = MODEL.drawn_prompt(32)  # that of suites/qwen2
 NEW = 32
 
 

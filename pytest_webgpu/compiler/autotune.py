@@ -61,9 +61,8 @@ class Tuning:
         capacity = call.dims.get("capacity", POSITION + 1)
         scalars = {**call.scalars, **dict.fromkeys(call.on_device, min(POSITION, capacity - 1))}
         timed = time_candidates(runner, contracts.get(call.op), tried, call.dims, scalars)
-        usual = [t for t in timed if t.candidate.kernel is default.kernel]
-        first = next((t for t in usual if list(t.candidate.tune.values()) == [v[0] for v in
-                      t.candidate.kernel.header.tune.values()]), None)  # fmt: skip
+        usual = {name: values[0] for name, values in default.kernel.header.tune.items()}
+        first = next((t for t in timed if t.candidate.kernel is default.kernel and t.candidate.tune == usual), None)
         best = timed[0] if timed and (first is None or timed[0].seconds < GAIN * first.seconds) else first
         if best is None:
             return {"kernel": default.kernel.name, "overrides": {}, "microseconds": None}

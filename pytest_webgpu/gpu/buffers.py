@@ -9,8 +9,8 @@ from time import perf_counter
 from typing import Any
 
 from pytest_webgpu.gpu.calls import Calls
-from pytest_webgpu.gpu.checks import Sized
-from pytest_webgpu.gpu.job import Bytes, LimitError, ValidationError
+from pytest_webgpu.gpu.checks import Sized, whole_size
+from pytest_webgpu.gpu.job import Bytes, ValidationError
 
 POOLED_BYTES = 16 << 20  # larger buffers are made to measure and freed when dropped
 POOL_BYTES = 256 << 20
@@ -53,14 +53,9 @@ class Buffers:
 
     def make(self, size: int, usage: str = "storage") -> Buffer:
         """A buffer whose bytes are zero at its first use. `size` in bytes, rounded up to 4."""
-        size = max(4, -(-size // 4) * 4)
-        allowed = self._limits["max-buffer-size"]
-        if size > allowed:
-            raise LimitError(
-                f"A buffer of {size} bytes; the limit max-buffer-size is {allowed}",
-                limit="max-buffer-size", asked=size, allowed=allowed,
-            )  # fmt: skip
-        capacity = min(allowed, max(256, 1 << (size - 1).bit_length())) if size <= POOLED_BYTES else size
+        size = whole_size(size, self._limits)
+        pooled = min(self._limits["max-buffer-size"], max(256, 1 << (size - 1).bit_length()))
+        capacity = pooled if size <= POOLED_BYTES else size
         if free := self._free.get((usage, capacity)):
             buffer = free.pop()
             self._free_bytes -= capacity

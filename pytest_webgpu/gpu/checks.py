@@ -19,6 +19,13 @@ class Sized(Protocol):
     def usage(self) -> str: ...
 
 
+def whole_size(size: int, limits: Mapping[str, int]) -> int:
+    """The bytes of a buffer that is asked for with `size`: whole words, at least one. LimitError beyond the limit."""
+    size = max(4, -(-size // 4) * 4)
+    _within(size, "max-buffer-size", limits, f"A buffer of {size} bytes")
+    return size
+
+
 def check_slots(slots: Sequence[Slot], workgroup_bytes: int, limits: Mapping[str, int], where: str) -> None:
     """Limits of a pipeline's layout and of its workgroup memory (Dawn counts that in steps of 16 bytes)."""
     if len({(s.group, s.binding) for s in slots}) != len(slots):

@@ -9,13 +9,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from pytest_webgpu.gpu.buffers import check_range
-from pytest_webgpu.gpu.checks import check_dispatch, check_slots
+from pytest_webgpu.gpu.checks import check_dispatch, check_slots, whole_size
 from pytest_webgpu.gpu.job import (
     Command,
     CopyBuffer,
     Drop,
     FillBuffer,
-    LimitError,
     MakeBuffer,
     MakePipeline,
     MakeProgram,
@@ -93,13 +92,7 @@ class Named:
         return command
 
     def _make_buffer(self, c: MakeBuffer) -> Command:
-        size = max(4, -(-c.size // 4) * 4)
-        allowed = self._limits["max-buffer-size"]
-        if size > allowed:
-            raise LimitError(
-                f"A buffer of {size} bytes; the limit max-buffer-size is {allowed}",
-                limit="max-buffer-size", asked=size, allowed=allowed,
-            )  # fmt: skip
+        size = whole_size(c.size, self._limits)
         self.buffers[c.name] = HeldBuffer(size, c.usage)
         return replace(c, size=size)
 

@@ -16,8 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from pytest_webgpu.compiler.plan import Plan
 from pytest_webgpu.gpu import open_runner
 from pytest_webgpu.gpu.adapters import choose
 from pytest_webgpu.gpu.job import Job, MeasureDeviceTime, MissingFeature, Runner
@@ -30,31 +29,26 @@ ROUNDS = 5
 LONG_PROMPT = 512
 
 
-def prompt_of(model: Model, length: int) -> list[int]:
-    """Token ids drawn from a seed."""
-    drawn: list[int] = np.random.default_rng(0).integers(0, model.vocab, length).tolist()
-    return drawn
-
-
 def measure_webgpu(runner: Runner, model: Model, dtype: str, prompt: int, new: int, fusions: str) -> dict[str, Any]:
     """Decode after a short prompt, time to first token of a long one, and where a token's time goes."""
     began = time.perf_counter()
     generator = Generator(model, runner, dtype, fusions, capacity=max(prompt + new, LONG_PROMPT + 16))
     try:
-        first = generator.generate(prompt_of(model, prompt), new, logits=True)
+        first = generator.generate(model.drawn_prompt(prompt), new, logits=True)
         compiled = time.perf_counter() - began
-        rounds = [generator.generate(prompt_of(model, prompt), new) for _ in range(ROUNDS)]
-        long = [generator.generate(prompt_of(model, LONG_PROMPT), 1).prefill_seconds for _ in range(ROUNDS + 1)][1:]
+        rounds = [generator.generate(model.drawn_prompt(prompt), new) for _ in range(ROUNDS)]
+        long = [generator.generate(model.drawn_prompt(LONG_PROMPT), 1).prefill_seconds for _ in range(ROUNDS + 1)][1:]
         plan = generator.plan(1)
+        program = generator.session.program(plan, "body")
         return {
             "first_run_seconds": compiled,
             "token_ms": 1e3 * statistics.median(r.decode_seconds for r in rounds) / (new - 1),
             "host_ms": 1e3 * statistics.median(r.encode_seconds for r in rounds) / (new - 1),
-            "device_ms": _device_ms(runner, generator.session.program(plan, "body")),
+            "device_ms": _device_ms(runner, program),
             "first_token_ms": 1e3 * statistics.median(r.prefill_seconds for r in rounds),
             f"first_token_{LONG_PROMPT}_ms": 1e3 * statistics.median(long),
             "counts_per_token": rounds[0].counts_per_token,
-            "by_op_us": _by_op(runner, generator),
+            "by_op_us": _by_op(runner, plan, program),
             "weight_bytes": sum(b.size for b in plan.buffers.values() if b.kind == "weight"),
             "tokens": first.tokens,
             "same_tokens_each_round": all(r.tokens == first.tokens for r in rounds),
@@ -66,26 +60,30 @@ def measure_webgpu(runner: Runner, model: Model, dtype: str, prompt: int, new: i
         generator.close()
 
 
+def _device_seconds(runner: Runner, program: str, repeats: int | None = None) -> list[list[float]] | None:
+    """A list of figures a round, as MeasureDeviceTime gives them; None where the device has no timestamps."""
+    try:
+        value = runner.run(Job((MeasureDeviceTime(program, repeats=repeats),))).values[0] or {}
+    except MissingFeature:
+        return None
+    rounds: list[list[float]] = value["seconds"]
+    return rounds
+
+
 def _device_ms(runner: Runner, program: str) -> float | None:
-    try:
-        value = runner.run(Job((MeasureDeviceTime(program, repeats=8),))).values[0] or {}
-    except MissingFeature:
-        return None
-    return 1e3 * float(statistics.median(one for (one,) in value["seconds"]))
+    rounds = _device_seconds(runner, program, repeats=8)
+    return None if rounds is None else 1e3 * statistics.median(one for (one,) in rounds)
 
 
-def _by_op(runner: Runner, generator: Generator) -> dict[str, float] | None:
+def _by_op(runner: Runner, plan: Plan, program: str) -> dict[str, float] | None:
     """Microseconds of device time a token by op and shape; each dispatch in a pass of its own, so their sum is more."""
-    plan = generator.plan(1)
-    labels = [f"{s.op} {_shape(s.dims)}" for s in plan.steps for _ in s.passes]
-    try:
-        value = runner.run(Job((MeasureDeviceTime(generator.session.program(plan, "body")),))).values[0] or {}
-    except MissingFeature:
+    rounds = _device_seconds(runner, program)
+    if rounds is None:
         return None
-    medians = [statistics.median(times) for times in zip(*value["seconds"], strict=True)]
+    labels = [f"{s.op} {_shape(s.dims)}" for s in plan.steps for _ in s.passes]
     totals: dict[str, float] = {}
-    for label, seconds in zip(labels, medians, strict=True):
-        totals[label] = totals.get(label, 0.0) + 1e6 * seconds
+    for label, times in zip(labels, zip(*rounds, strict=True), strict=True):
+        totals[label] = totals.get(label, 0.0) + 1e6 * statistics.median(times)
     return {label: round(us, 2) for label, us in sorted(totals.items(), key=lambda item: -item[1])}
 
 
@@ -97,8 +95,8 @@ def measure_cuda(model: Model, dtype: str, prompt: int, new: int, methods: Seque
     """transformers on CUDA with the same weights: eager, and compiled with a static cache and CUDA graphs."""
     bare = reference.transformers_model(model, dtype, "cuda")
     for method in methods:
-        speed = peer.measure(bare, prompt_of(model, prompt), new, method, ROUNDS)
-        long = peer.measure(bare, prompt_of(model, LONG_PROMPT), 2, method, ROUNDS)
+        speed = peer.measure(bare, model.drawn_prompt(prompt), new, method, ROUNDS)
+        long = peer.measure(bare, model.drawn_prompt(LONG_PROMPT), 2, method, ROUNDS)
         yield asdict(speed) | {f"first_token_{LONG_PROMPT}_ms": long.first_token_ms}
 
 
@@ -135,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             row["webgpu"] = ours | {"share_of_copy": ours["weight_bytes"] / (ours["token_ms"] * 1e-3) / copy}
             print(f"{name} {dtype} webgpu: {_brief(row['webgpu'])}", flush=True)
             if not asked.no_judge:
-                verdict = reference.judge(model, prompt_of(model, asked.prompt), ours["tokens"], logits, dtype)
+                verdict = reference.judge(model, model.drawn_prompt(asked.prompt), ours["tokens"], logits, dtype)
                 row["verdict"] = {"ok": verdict.ok, "text": str(verdict)}
                 print(f"  {verdict}", flush=True)
             for speed in measure_cuda(model, dtype, asked.prompt, asked.new, asked.cuda) if asked.cuda else ():

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pytest_webgpu.compiler.load import Weights
 from pytest_webgpu.qwen2.errors import NoModel
 
@@ -56,6 +58,11 @@ class Model:
     @property
     def vocab(self) -> int:
         return int(self.config["vocab_size"])
+
+    def drawn_prompt(self, length: int) -> list[int]:
+        """Token ids drawn from a seed of their own: the same for whoever measures or judges this model."""
+        drawn: list[int] = np.random.default_rng(0).integers(0, self.vocab, length).tolist()
+        return drawn
 
     @property
     def layers(self) -> int:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pytest_webgpu.compiler.plan import Plan
@@ -49,9 +48,7 @@ class Running:
 
     @cached_property
     def prompt(self) -> list[int]:
-        length = 5 if self.slow else 32
-        drawn: list[int] = np.random.default_rng(0).integers(0, self.model.vocab, length).tolist()
-        return drawn
+        return self.model.drawn_prompt(5 if self.slow else 32)
 
     @cached_property
     def generator(self) -> Generator:
