@@ -166,6 +166,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED if worse else EXIT_NOTHING
 
 
+@pytest.hookimpl(trylast=True)  # below pytest-benchmark's tables, where a reader's eye is
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     results, names = config.stash[_RESULTS], config.stash[_SETTINGS]["report"]
     if not results.outcomes and not names:

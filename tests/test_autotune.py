@@ -11,7 +11,7 @@ from pytest_webgpu.compiler.autotune import Tuning, calls_of  # noqa: E402
 from pytest_webgpu.compiler.build import build  # noqa: E402
 from pytest_webgpu.compiler.capture import capture  # noqa: E402
 from pytest_webgpu.compiler.choose import Chooser, Tuned  # noqa: E402
-from pytest_webgpu.compiler.tune import Candidate, Timed, candidates, time_candidates  # noqa: E402
+from pytest_webgpu.compiler.tune import Candidate, Timed, candidates, fastest, time_candidates  # noqa: E402
 from pytest_webgpu.gpu import open_runner  # noqa: E402
 from pytest_webgpu.gpu.adapters import choose  # noqa: E402
 from pytest_webgpu.kernels.library import Library  # noqa: E402
@@ -52,6 +52,16 @@ def test_the_slower_candidate_is_found_slower_and_buffers_are_freed(runner, libr
     assert time_candidates(runner, contract.get("rms_norm"), [], {"rows": 1, "cols": 4}, {}) == []
 
 
+def test_tunables_are_tried_only_of_kernels_that_come_near(runner, library, monkeypatch):
+    op, dims, scalars = contract.get("linear+add"), {"rows": 64, "k": 256, "n": 64}, {}
+    kernels = [k for k in library.for_op("linear+add") if not k.features and "f16x2" not in k.name]
+    by_kernel = {t.candidate.kernel.name for t in fastest(runner, op, kernels, dims, scalars)}
+    assert by_kernel
+    monkeypatch.setattr("pytest_webgpu.compiler.tune.WORTH", 1.0)
+    (best,) = {t.candidate.kernel.name for t in fastest(runner, op, kernels, dims, scalars)}
+    assert best in {k.name for k in kernels}
+
+
 def test_what_was_found_is_kept_and_taken(runner, library, tmp_path, monkeypatch):
     model = find_model("tiny")
     bare, constants = model.on_meta()
@@ -59,16 +69,17 @@ def test_what_was_found_is_kept_and_taken(runner, library, tmp_path, monkeypatch
     chooser = Chooser(library, runner.info)
     plan = build(captured, chooser)
 
-    def measured(_runner, op, tried, dims, scalars, rounds=7):
+    def measured(_runner, op, kernels, dims, scalars):
         assert all(scalars[s.name] is not None for s in op.scalars if s.name in scalars)
+        tried = candidates(kernels, runner.info.features)
         return [Timed(candidate, 1e-6 * (len(tried) - i)) for i, candidate in enumerate(tried)][::-1]
 
-    monkeypatch.setattr("pytest_webgpu.compiler.autotune.time_candidates", measured)
+    monkeypatch.setattr("pytest_webgpu.compiler.autotune.fastest", measured)
     found = Tuning(chooser, tmp_path).tune(runner, plan)
     assert len(found) == len(list(calls_of(plan)))
     (file,) = tmp_path.glob("*.json")
     assert len(json.loads(file.read_text())) == len(found)
-    monkeypatch.setattr("pytest_webgpu.compiler.autotune.time_candidates", None)  # the second time nothing is measured
+    monkeypatch.setattr("pytest_webgpu.compiler.autotune.fastest", None)  # the second time nothing is measured
     assert Tuning(chooser, tmp_path).tune(runner, plan) == found
     tuned = build(captured, Chooser(library, runner.info, tuned=found))
     assert {(s.kernel, tuple(s.tune.items())) for s in tuned.steps} == {

@@ -92,3 +92,13 @@ def test_limits_can_be_lowered():
     assert lesser.info.limits["max-compute-invocations-per-workgroup"] == 32
     with pytest.raises(LimitError):
         lesser.run(Job((MakePipeline("p", ADD, "main", SLOTS),)))
+
+
+def test_of_several_pipelines_made_together_the_one_at_fault_is_named():
+    fresh = open_runner(choose(), in_process=True)
+    good = [MakePipeline(f"p{i}", ADD + f"\n// {i}", "main", SLOTS) for i in range(4)]
+    wrong = MakePipeline("wrong", ADD, "no_such_entry", SLOTS)
+    with pytest.raises(ValidationError, match="no_such_entry") as raised:
+        fresh.run(Job((*good[:2], wrong, *good[2:])))
+    assert raised.value.command == 2
+    assert fresh.run(Job(tuple(good))).counts["pipelines"] == 2, "those before the wrong one were made and kept"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from pytest_webgpu.qwen2 import peer
 from pytest_webgpu.qwen2.config import find_model
 from pytest_webgpu.qwen2.reference import judge, logits_after, transformers_model
 
@@ -104,3 +105,11 @@ def test_without_the_mask_the_tokens_are_others(said, exact):
         hidden = exact.model(input_ids=ids, attention_mask=everything, use_cache=False).last_hidden_state
         found = exact.lm_head(hidden[0, len(PROMPT) - 1 :]).argmax(-1)
     assert found.tolist() != tokens
+
+
+@pytest.mark.slow
+def test_at_a_true_shape_the_tokens_differ_from_each_other():
+    """A model that says one token for ever would let any kernel pass."""
+    model = find_model("qwen2.5-0.5b")
+    said = peer.measure(transformers_model(model), model.drawn_prompt(16), 16, rounds=1).tokens
+    assert len(set(said)) >= 12

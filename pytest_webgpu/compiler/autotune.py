@@ -14,7 +14,7 @@ import platformdirs
 from pytest_webgpu.compiler.build import key_of
 from pytest_webgpu.compiler.choose import Call, Chooser, Tuned, TuneKey
 from pytest_webgpu.compiler.plan import Plan
-from pytest_webgpu.compiler.tune import candidates, time_candidates
+from pytest_webgpu.compiler.tune import Candidate, fastest, usual
 from pytest_webgpu.gpu.job import Runner
 from pytest_webgpu.ops import contract as contracts
 
@@ -57,12 +57,11 @@ class Tuning:
 
     def _measure(self, runner: Runner, call: Call) -> dict[str, Any]:
         default = self.chooser.choose(call)
-        tried = candidates(self.chooser.fitting(call), self.chooser.info.features)
         capacity = call.dims.get("capacity", POSITION + 1)
         scalars = {**call.scalars, **dict.fromkeys(call.on_device, min(POSITION, capacity - 1))}
-        timed = time_candidates(runner, contracts.get(call.op), tried, call.dims, scalars)
-        usual = {name: values[0] for name, values in default.kernel.header.tune.items()}
-        first = next((t for t in timed if t.candidate.kernel is default.kernel and t.candidate.tune == usual), None)
+        timed = fastest(runner, contracts.get(call.op), self.chooser.fitting(call), call.dims, scalars)
+        plain = Candidate(default.kernel, usual(default.kernel))
+        first = next((t for t in timed if t.candidate == plain), None)
         best = timed[0] if timed and (first is None or timed[0].seconds < GAIN * first.seconds) else first
         if best is None:
             return {"kernel": default.kernel.name, "overrides": {}, "microseconds": None}

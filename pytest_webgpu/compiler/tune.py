@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +30,9 @@ ROTATED = 256 << 20  # bytes of one large input's copies taken in turn: more tha
 LARGE = 64 << 10  # an input from this size on is rotated: in a model it comes from memory, a small one from the cache
 MOST_COPIES = 24
 FEWEST = 48  # launches between two timestamps: what beginning a pass costs is spread over so many
+WORTH = 2.0  # tunables are tried of kernels that need at most this many times the best one's time
 PREFIX = "tune."
+DEADLINE = 600.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,11 @@ class Timed:
     seconds: float
 
 
+def usual(kernel: KernelSource) -> dict[str, int]:
+    """The tunables' values where nothing was tuned: the first of each."""
+    return {name: values[0] for name, values in kernel.header.tune.items()}
+
+
 def candidates(kernels: Iterable[KernelSource], features: Iterable[str]) -> list[Candidate]:
     """Every combination of tunables of every kernel that the device's features allow."""
     have = set(features)
@@ -62,6 +70,18 @@ def candidates(kernels: Iterable[KernelSource], features: Iterable[str]) -> list
     ]
 
 
+def fastest(
+    runner: Runner, op: Contract, kernels: Iterable[KernelSource], dims: Mapping[str, int], scalars: Mapping[str, float]
+) -> list[Timed]:
+    """Candidates that fit `dims`, the fastest first: each kernel as its header has it first, in few launches; then
+    every combination of tunables of those kernels that came within WORTH of the best.
+    """
+    defaults = [Candidate(kernel, usual(kernel)) for kernel in kernels if kernel.features <= set(runner.info.features)]
+    first = time_candidates(runner, op, defaults, dims, scalars, rounds=2, fewest=1)
+    worth = [t.candidate.kernel for t in first if t.seconds <= WORTH * first[0].seconds]
+    return time_candidates(runner, op, candidates(worth, runner.info.features), dims, scalars)
+
+
 def time_candidates(
     runner: Runner,
     op: Contract,
@@ -69,6 +89,7 @@ def time_candidates(
     dims: Mapping[str, int],
     scalars: Mapping[str, float],
     rounds: int = 7,
+    fewest: int = FEWEST,
 ) -> list[Timed]:
     """The candidates that fit `dims`, the fastest first. Scalars on the device (`start`) have the value given.
 
@@ -76,19 +97,22 @@ def time_candidates(
     Inputs of LARGE bytes and more are rotated through copies, so that they come from memory as a model's weights do.
     A candidate that does not fit, or that the device refuses, is left out.
     """
+    launched = []
+    for candidate in tried:
+        with contextlib.suppress(Unfit):
+            launched.append((candidate, launch(op, candidate.kernel, dims, scalars, candidate.tune)))
     made: list[tuple[Candidate, int, str]] = []
     buffers: set[str] = set()
     try:
-        for candidate in tried:
-            program = f"{PREFIX}program{len(made)}"
-            try:
-                launched = launch(op, candidate.kernel, dims, scalars, candidate.tune)
-                copies = _make(runner, launched, program, len(made), buffers)
-            except (Unfit, GpuError):
-                continue
-            made.append((candidate, copies, program))
-        commands = tuple(MeasureDeviceTime(program, rounds, max(1, FEWEST // copies)) for _, copies, program in made)
-        values = runner.run(Job(commands), 600).values
+        with contextlib.suppress(GpuError):  # all at once, which is faster; a refused one shows again below, alone
+            pipelines = [p for i, (_, one) in enumerate(launched) for p in _pipelines(one, f"{PREFIX}program{i}")]
+            runner.run(Job(tuple(pipelines)), DEADLINE)
+        for i, (candidate, one) in enumerate(launched):
+            program = f"{PREFIX}program{i}"
+            with contextlib.suppress(GpuError):
+                made.append((candidate, _make(runner, one, program, i, buffers), program))
+        commands = tuple(MeasureDeviceTime(program, rounds, max(1, fewest // copies)) for _, copies, program in made)
+        values = runner.run(Job(commands), DEADLINE).values
     finally:
         runner.run(Job((Drop((PREFIX + "*",)),)))
     timed = [
@@ -104,7 +128,7 @@ def _make(runner: Runner, launched: Launch, program: str, number: int, buffers: 
     large = [a for a in launched.arguments if a.role == "tensor" and not a.output and a.size >= LARGE]
     copies = max(1, min(MOST_COPIES, ROTATED // max((a.size for a in large), default=ROTATED)))
     names: dict[tuple[str, int], str] = {}
-    commands: list[MakeBuffer | FillBuffer | WriteBuffer | MakePipeline | MakeProgram] = []
+    commands: list[MakeBuffer | FillBuffer | WriteBuffer] = []
     for a in launched.arguments:
         for copy in range(copies if a in large else 1):
             # Buffers are shared between candidates by what they hold, so that the largest stands once for all.
@@ -116,15 +140,10 @@ def _make(runner: Runner, launched: Launch, program: str, number: int, buffers: 
             commands.append(MakeBuffer(name, a.size, "uniform" if a.role == "uniform" else "storage"))
             data = launched.uniforms.get(a.variable) or launched.scalars.get(a.variable)
             commands.append(WriteBuffer(name, data) if data else FillBuffer(name, 0))
-    pipelines = []
-    for index, one in enumerate(launched.passes):
-        pipelines.append(f"{program}.{index}")
-        commands.append(MakePipeline(pipelines[-1], launched.kernel.code, one.entry, launched.slots(one.entry),
-                                     one.constants, tuple(sorted(launched.kernel.features)),
-                                     launched.workgroup_memory))  # fmt: skip
+    pipelines = _pipelines(launched, program)
     dispatches = tuple(
         Dispatch(
-            pipelines[index],
+            pipelines[index].name,
             tuple(Bound(a.group, a.binding, names.get((a.variable, copy), names[a.variable, 0]), 0, a.size)
                   for a in launched.bound(one.entry)),
             one.workgroups,
@@ -132,5 +151,13 @@ def _make(runner: Runner, launched: Launch, program: str, number: int, buffers: 
         for copy in range(copies)
         for index, one in enumerate(launched.passes)
     )  # fmt: skip
-    runner.run(Job((*commands, MakeProgram(program, dispatches))))
+    runner.run(Job((*commands, *pipelines, MakeProgram(program, dispatches))), DEADLINE)
     return copies
+
+
+def _pipelines(launched: Launch, program: str) -> list[MakePipeline]:
+    return [
+        MakePipeline(f"{program}.{index}", launched.kernel.code, one.entry, launched.slots(one.entry), one.constants,
+                     tuple(sorted(launched.kernel.features)), launched.workgroup_memory)
+        for index, one in enumerate(launched.passes)
+    ]  # fmt: skip

@@ -15,6 +15,7 @@ from pytest_webgpu.gpu.calls import make_calls
 from pytest_webgpu.gpu.device_time import measure_device_time
 from pytest_webgpu.gpu.job import (
     Collect,
+    Command,
     CopyBuffer,
     DeviceInfo,
     Drop,
@@ -112,7 +113,12 @@ class NativeRunner:
         self.counts.clear()
         self._blobs = []
         values: list[dict[str, Any] | None] = []
+        ahead = 0
         for index, command in enumerate(job.commands):
+            if isinstance(command, MakePipeline) and index >= ahead:
+                together = _leading_pipelines(job.commands[index:])
+                self._maker.compile_ahead(together)
+                ahead = index + len(together)
             try:
                 values.append(self._handlers[type(command)](command))
             except GpuError as error:
@@ -277,6 +283,15 @@ class Throttle:
             self._runner.calls.wait_for(self._marks.popleft())
             self._runner.counts["throttles"] += 1
         self.seconds += perf_counter() - began
+
+
+def _leading_pipelines(commands: Iterable[Command]) -> list[MakePipeline]:
+    found: list[MakePipeline] = []
+    for command in commands:
+        if not isinstance(command, MakePipeline):
+            break
+        found.append(command)
+    return found
 
 
 def _some(names: Collection[str]) -> str:

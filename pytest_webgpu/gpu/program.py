@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -25,6 +27,17 @@ class Pipeline:
     layouts: tuple[Any, ...]  # by group
     remake: Callable[[str], Any]  # compiles it again, with that text after its source
     warnings: tuple[str, ...]  # "line 3: code is unreachable"
+
+
+@dataclass(frozen=True, eq=False)
+class _Wanted:
+    """A pipeline with everything at hand to compile it."""
+
+    key: Any
+    slots: tuple[Slot, ...]
+    layouts: tuple[Any, ...]
+    module: Any
+    create: Callable[..., Any]  # with a text, that text is compiled after the source
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +67,33 @@ class Maker:
         self._layouts: dict[tuple[Slot, ...], tuple[Any, tuple[Any, ...]]] = {}
 
     def pipeline(self, command: MakePipeline) -> Pipeline:
+        wanted = self._wanted(command)
+        if wanted.key not in self._pipelines:
+            try:
+                self._made(wanted, wanted.create())
+            except Exception as error:
+                translated = translate(error)
+                translated.details.setdefault("code", command.code)
+                raise translated from error
+        self._pipelines.move_to_end(wanted.key)
+        return self._pipelines[wanted.key]
+
+    def compile_ahead(self, commands: Sequence[MakePipeline]) -> None:
+        """Compiles the pipelines side by side, so that `pipeline` finds them: a start is little else.
+
+        Nothing is kept when one fails, since the library does not say whose error it was: `pipeline` then will. Dawn
+        is not made for several threads.
+        """
+        if self._implementation != "wgpu-native" or len(commands) < 2:
+            return
+        with contextlib.suppress(Exception), ThreadPoolExecutor() as threads:
+            wanted = {w.key: w for w in map(self._wanted, commands) if w.key not in self._pipelines}
+            for one, native in zip(wanted.values(), list(threads.map(_Wanted.create, wanted.values())), strict=True):
+                self._made(one, native)
+
+    def _wanted(self, command: MakePipeline) -> _Wanted:
         check_slots(command.slots, command.workgroup_bytes, self._limits, f"Pipeline {command.name!r}")
         source = prepare(command.code, command.enable, self._implementation, self._features)
-        key = (source.text, command.entry, command.slots, tuple(sorted(command.constants.items())))
-        if key in self._pipelines:
-            self._pipelines.move_to_end(key)
-            return self._pipelines[key]
         module = self._modules.get(source.text)
         if module is None:
             try:
@@ -69,24 +103,20 @@ class Maker:
                     raise
                 raise compile_error(str(error), source) from error
             _keep(self._modules, source.text, module)
-        layout, group_layouts = self._layout(command.slots)
-        create = self._device.create_compute_pipeline
+        layout, groups = self._layout(command.slots)
         stage = {"entry_point": command.entry, "constants": dict(command.constants)}
-        try:
-            native = create(layout=layout, compute={"module": module, **stage})
-        except Exception as error:
-            translated = translate(error)
-            translated.details.setdefault("code", command.code)
-            raise translated from error
+        key = (source.text, command.entry, command.slots, tuple(sorted(command.constants.items())))
+
+        def create(text: str = "") -> Any:
+            compiled = self._device.create_shader_module(code=source.text + text) if text else module
+            return self._device.create_compute_pipeline(layout=layout, compute={"module": compiled, **stage})
+
+        return _Wanted(key, command.slots, groups, module, create)
+
+    def _made(self, wanted: _Wanted, native: Any) -> None:
         self._counts["pipelines"] += 1
-
-        def remake(text: str) -> Any:
-            module = self._device.create_shader_module(code=source.text + text)
-            return create(layout=layout, compute={"module": module, **stage})
-
-        made = Pipeline(native, command.slots, group_layouts, remake, warnings(module))
-        _keep(self._pipelines, key, made)
-        return made
+        made = Pipeline(native, wanted.slots, wanted.layouts, wanted.create, warnings(wanted.module))
+        _keep(self._pipelines, wanted.key, made)
 
     def _layout(self, slots: tuple[Slot, ...]) -> tuple[Any, tuple[Any, ...]]:
         if slots not in self._layouts:

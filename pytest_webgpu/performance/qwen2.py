@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
@@ -15,6 +16,8 @@ from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from pytest_webgpu.compiler.plan import Plan
 from pytest_webgpu.gpu import open_runner
@@ -31,17 +34,26 @@ LONG_PROMPT = 512
 
 def measure_webgpu(runner: Runner, model: Model, dtype: str, prompt: int, new: int, fusions: str) -> dict[str, Any]:
     """Decode after a short prompt, time to first token of a long one, and where a token's time goes."""
-    began = time.perf_counter()
     generator = Generator(model, runner, dtype, fusions, capacity=max(prompt + new, LONG_PROMPT + 16))
+    steps = sorted({c.length for c in generator.chunked(prompt)} | {1})
     try:
-        first = generator.generate(model.drawn_prompt(prompt), new, logits=True)
-        compiled = time.perf_counter() - began
+        seconds: dict[str, float] = {}
+        with _timed(seconds, "plan"):
+            plans = [generator.plan(n) for n in steps]
+        with _timed(seconds, "load"):
+            generator.session.load(*plans)
+        with _timed(seconds, "first_generation"):
+            first = generator.generate(model.drawn_prompt(prompt), new, logits=True)
+        with _timed(seconds, "cached_plan"):
+            again = Generator(model, runner, dtype, fusions, generator.capacity)
+            for n in steps:
+                again.plan(n)
         rounds = [generator.generate(model.drawn_prompt(prompt), new) for _ in range(ROUNDS)]
         long = [generator.generate(model.drawn_prompt(LONG_PROMPT), 1).prefill_seconds for _ in range(ROUNDS + 1)][1:]
         plan = generator.plan(1)
         program = generator.session.program(plan, "body")
         return {
-            "first_run_seconds": compiled,
+            **{f"{name}_seconds": value for name, value in seconds.items()},
             "token_ms": 1e3 * statistics.median(r.decode_seconds for r in rounds) / (new - 1),
             "host_ms": 1e3 * statistics.median(r.encode_seconds for r in rounds) / (new - 1),
             "device_ms": _device_ms(runner, program),
@@ -58,6 +70,13 @@ def measure_webgpu(runner: Runner, model: Model, dtype: str, prompt: int, new: i
         }
     finally:
         generator.close()
+
+
+@contextlib.contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - began
 
 
 def _device_seconds(runner: Runner, program: str, repeats: int | None = None) -> list[list[float]] | None:
@@ -133,7 +152,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             row["webgpu"] = ours | {"share_of_copy": ours["weight_bytes"] / (ours["token_ms"] * 1e-3) / copy}
             print(f"{name} {dtype} webgpu: {_brief(row['webgpu'])}", flush=True)
             if not asked.no_judge:
-                verdict = reference.judge(model, model.drawn_prompt(asked.prompt), ours["tokens"], logits, dtype)
+                device = "cuda" if torch.cuda.is_available() else "cpu"
+                said = ours["tokens"]
+                verdict = reference.judge(model, model.drawn_prompt(asked.prompt), said, logits, dtype, device)
                 row["verdict"] = {"ok": verdict.ok, "text": str(verdict)}
                 print(f"  {verdict}", flush=True)
             for speed in measure_cuda(model, dtype, asked.prompt, asked.new, asked.cuda) if asked.cuda else ():

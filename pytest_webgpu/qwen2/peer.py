@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,12 @@ def measure(model: Any, prompt: list[int], new_tokens: int, method: str = "eager
     "compiled" is torch.compile(mode="reduce-overhead") over a static cache, one graph a step, as transformers
     recommends for decoding; the prompt runs uncompiled there, as it does in transformers' own generate.
     """
+    with warnings.catch_warnings():  # of torch's own making, which a test session may have turned into errors
+        warnings.simplefilter("ignore")
+        return _measure(model, prompt, new_tokens, method, rounds)
+
+
+def _measure(model: Any, prompt: list[int], new_tokens: int, method: str, rounds: int) -> PeerSpeed:
     device = next(model.parameters()).device
     step = _compiled(model) if method == "compiled" else model
     cache = _cache(model, method, len(prompt) + new_tokens)
