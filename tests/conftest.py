@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Iterator
 
@@ -7,14 +8,17 @@ import pytest
 
 from pytest_webgpu.gpu import adapters
 from pytest_webgpu.gpu.browser import BrowserRunner
+from pytest_webgpu.gpu.calls import INTERNALS
 from pytest_webgpu.gpu.job import NoAdapter
 from pytest_webgpu.gpu.launch import BROWSERS, find_browser
 
 
-@pytest.fixture(scope="session")
-def imported_once() -> None:
+def pytest_sessionstart() -> None:
     """pytester forgets what a run in this process imported, and these cannot be imported a second time."""
-    adapters.load("wgpu-native")
+    for implementation in adapters.MODULES:
+        with contextlib.suppress(NoAdapter):
+            adapters.load(implementation)
+            importlib.import_module(INTERNALS[implementation])
     for name in ("torch", "hypothesis", "jaxtyping", "pytest_webgpu.gate.store", "pytest_webgpu.report.html"):
         importlib.import_module(name)
 

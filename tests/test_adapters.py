@@ -85,8 +85,8 @@ def test_descriptions_tell_two_of_a_kind_apart_and_name_software():
 
 
 def test_an_unknown_implementation():
-    with pytest.raises(NoAdapter, match="no native implementation 'chrome'; there are: wgpu-native, dawn"):
-        list_adapters("chrome")
+    with pytest.raises(NoAdapter, match="no implementation 'edge'; there are: wgpu-native, dawn, chrome, firefox"):
+        list_adapters("edge")
 
 
 def test_this_machine_s_adapters_are_found_and_speak_webgpu():

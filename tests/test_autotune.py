@@ -44,10 +44,10 @@ def test_candidates_are_every_combination_that_the_features_allow(library):
 def test_the_slower_candidate_is_found_slower_and_buffers_are_freed(runner, library):
     (kernel,) = (k for k in library.for_op("rms_norm") if k.name == "rms_norm[f32]")
     tried = [Candidate(kernel, {"WG": wg}) for wg in (64, 256)]
-    timed = time_candidates(runner, contract.get("rms_norm"), tried, {"rows": 8, "cols": 4096}, {"eps": 1e-6}, rounds=3)
+    timed = time_candidates(runner, contract.get("rms_norm"), tried, {"rows": 8, "cols": 4096}, {"eps": 1e-6})
     assert {t.candidate.tune["WG"] for t in timed} == {64, 256}
     assert [t.seconds for t in timed] == sorted(t.seconds for t in timed)
-    longer = time_candidates(runner, contract.get("rms_norm"), tried[:1], {"rows": 512, "cols": 4096}, {}, rounds=3)
+    longer = time_candidates(runner, contract.get("rms_norm"), tried[:1], {"rows": 512, "cols": 4096}, {})
     assert longer[0].seconds > timed[0].seconds > 0
     assert time_candidates(runner, contract.get("rms_norm"), [], {"rows": 1, "cols": 4}, {}) == []
 

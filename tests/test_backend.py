@@ -9,7 +9,6 @@ import pytest
 from pytest_webgpu.gpu import adapters
 
 pytestmark = [
-    pytest.mark.usefixtures("imported_once"),
     pytest.mark.skipif(sys.platform != "linux", reason="names backends of Linux"),
 ]
 

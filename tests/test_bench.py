@@ -10,8 +10,6 @@ from pytest_webgpu.bench import parse_dims
 
 from .test_collect import ADD, kernel
 
-pytestmark = pytest.mark.usefixtures("imported_once")
-
 SLOW = ADD.replace(
     "= a[id.x] + b[id.x];", "= a[id.x] + b[id.x]; for (var i = 0u; i < 5000u; i++) { out[id.x] += f32(i); }"
 )

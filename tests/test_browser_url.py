@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from pytest_webgpu.gpu import launch
+from pytest_webgpu.gpu import browsers, launch
 from pytest_webgpu.gpu.adapters import choose, installed
 from pytest_webgpu.gpu.browser import BrowserRunner
 from pytest_webgpu.gpu.job import DeadlineExceeded, DeviceLost, NoAdapter
@@ -15,6 +15,7 @@ from tests.test_worker import ENDLESS, assert_serves, job
 def test_a_browser_that_is_missing_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr(launch.shutil, "which", lambda _: None)
     monkeypatch.setattr(launch.Path, "is_file", lambda _: False)
+    monkeypatch.setattr(browsers, "_waiting", {})  # those that other tests started
     with pytest.raises(NoAdapter, match=r"Chrome is not installed here.*apt install chromium"):
         choose(implementation="chrome")
     with pytest.raises(NoAdapter, match=r"Firefox is not installed here.*apt install firefox-esr"):

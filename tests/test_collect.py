@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("imported_once")
-
 ADD = """
 //! op = "add"
 //! workgroups = ["ceil_div(n, 64)"]

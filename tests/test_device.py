@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("imported_once")
-
 TESTS = """
 import logging
 import pytest

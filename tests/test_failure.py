@@ -11,8 +11,6 @@ from pytest_webgpu import resources
 
 from .test_collect import QUICK
 
-pytestmark = pytest.mark.usefixtures("imported_once")
-
 
 def test_without_its_barrier_rms_norm_is_wrong(pytester: pytest.Pytester) -> None:
     text = (resources.folder("wgsl") / "rms_norm.wgsl").read_text()

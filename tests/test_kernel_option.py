@@ -8,8 +8,6 @@ from pytest_webgpu import resources
 
 from .test_collect import ADD, QUICK, kernel
 
-pytestmark = pytest.mark.usefixtures("imported_once")
-
 
 def test_a_file_that_is_no_kernel_is_a_usage_error(pytester: pytest.Pytester) -> None:
     kernel(pytester, ADD.replace("n, 64", "n; 64"))

@@ -6,8 +6,6 @@ import pytest
 
 from pytest_webgpu.gpu import adapters
 
-pytestmark = pytest.mark.usefixtures("imported_once")
-
 MARKED = """
 import pytest
 

@@ -11,8 +11,10 @@ from pytest_webgpu.conformance.running_error import Calibration
 from pytest_webgpu.ops.contract import Below, all_ops, get
 
 DIMS = {"heads": 4, "kv_heads": 2, "head_dim": 8, "half": 3, "tokens": 3, "capacity": 9, "rows": 5, "cols": 33, "k": 16,
-        "n": 12, "vocab": 41, "size": 200, "d0": 2, "d1": 3, "d2": 4, "d3": 5}  # fmt: skip
-SCALARS = {"start": 4, "offset": 7, "s0": 60, "s1": 20, "s2": 5, "s3": 1, "scale": 0.35}
+        "n": 12, "vocab": 41, "size": 200, "d0": 2, "d1": 3, "d2": 4, "d3": 5, "a_size": 130, "b_size": 70, "a_cols": 5,
+        "b_cols": 2}  # fmt: skip
+SCALARS = {"start": 4, "offset": 7, "s0": 60, "s1": 20, "s2": 5, "s3": 1, "scale": 0.35,
+           "a_offset": 3, "a0": 60, "a1": 20, "a2": 5, "a3": 1, "b_offset": 2, "b0": 0, "b1": 20, "b2": 0, "b3": 2}
 GENERATOR = torch.Generator().manual_seed(0)
 
 
@@ -28,7 +30,9 @@ def given(contract):
         below = contract.draw.get(arg.name)
         high = int(below.limit) if isinstance(below, Below) and below.limit.isdigit() else 8
         integers = torch.randint(0, high, shapes[arg.name], generator=GENERATOR)
-        inputs[arg.name] = integers if arg.kind == "int" else randn(*shapes[arg.name])
+        positive = isinstance(below, list) and "normal" not in below
+        floats = (randn(*shapes[arg.name]).abs() + 0.1) if positive else randn(*shapes[arg.name])
+        inputs[arg.name] = integers if arg.kind == "int" else floats
     names = {s.name for s in contract.scalars}
     return inputs, {n: v for n, v in SCALARS.items() if n in names} | {n: DIMS[n] for n in contract.sizes}
 

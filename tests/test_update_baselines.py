@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("imported_once")
-
 MEASURES = """
 from pytest_webgpu.plugin import state_of
 

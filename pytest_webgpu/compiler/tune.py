@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,7 +28,8 @@ from pytest_webgpu.ops.launch import Launch, Unfit, launch
 ROTATED = 256 << 20  # bytes of one large input's copies taken in turn: more than a last-level cache holds
 LARGE = 64 << 10  # an input from this size on is rotated: in a model it comes from memory, a small one from the cache
 MOST_COPIES = 24
-FEWEST = 48  # launches between two timestamps: what beginning a pass costs is spread over so many
+LAUNCHES = 48  # between two timestamps, at least: what beginning a pass costs is spread over so many
+SWEEPS, ROUNDS = 4, 2
 WORTH = 2.0  # tunables are tried of kernels that need at most this many times the best one's time
 PREFIX = "tune."
 DEADLINE = 600.0
@@ -77,7 +77,7 @@ def fastest(
     every combination of tunables of those kernels that came within WORTH of the best.
     """
     defaults = [Candidate(kernel, usual(kernel)) for kernel in kernels if kernel.features <= set(runner.info.features)]
-    first = time_candidates(runner, op, defaults, dims, scalars, rounds=2, fewest=1)
+    first = time_candidates(runner, op, defaults, dims, scalars, launches=4, most_copies=1)
     worth = [t.candidate.kernel for t in first if t.seconds <= WORTH * first[0].seconds]
     return time_candidates(runner, op, candidates(worth, runner.info.features), dims, scalars)
 
@@ -88,14 +88,15 @@ def time_candidates(
     tried: Sequence[Candidate],
     dims: Mapping[str, int],
     scalars: Mapping[str, float],
-    rounds: int = 7,
-    fewest: int = FEWEST,
+    launches: int = LAUNCHES,
+    most_copies: int = MOST_COPIES,
 ) -> list[Timed]:
     """The candidates that fit `dims`, the fastest first. Scalars on the device (`start`) have the value given.
 
     By the device's own timestamps, so that the host's encoding counts for nothing: MissingFeature where it has none.
-    Inputs of LARGE bytes and more are rotated through copies, so that they come from memory as a model's weights do.
-    A candidate that does not fit, or that the device refuses, is left out.
+    The shortest of SWEEPS over all candidates, since a device that was idle begins at a low clock. Inputs of LARGE
+    bytes and more are rotated through copies, so that they come from memory as a model's weights do. A candidate that
+    does not fit, or that the device refuses, is left out.
     """
     launched = []
     for candidate in tried:
@@ -110,23 +111,24 @@ def time_candidates(
         for i, (candidate, one) in enumerate(launched):
             program = f"{PREFIX}program{i}"
             with contextlib.suppress(GpuError):
-                made.append((candidate, _make(runner, one, program, i, buffers), program))
-        commands = tuple(MeasureDeviceTime(program, rounds, max(1, fewest // copies)) for _, copies, program in made)
-        values = runner.run(Job(commands), DEADLINE).values
+                made.append((candidate, _make(runner, one, program, i, buffers, most_copies), program))
+        sweep = tuple(MeasureDeviceTime(program, ROUNDS, max(1, launches // copies)) for _, copies, program in made)
+        sweeps = [runner.run(Job(sweep), DEADLINE).values for _ in range(SWEEPS)]
     finally:
         runner.run(Job((Drop((PREFIX + "*",)),)))
     timed = [
-        Timed(candidate, statistics.median(one for (one,) in value["seconds"]) / copies)
-        for (candidate, copies, _), value in zip(made, values, strict=True)
-        if value is not None
+        Timed(candidate, min(one for value in values for (one,) in (value or {})["seconds"]) / copies)
+        for (candidate, copies, _), *values in zip(made, *sweeps, strict=True)
     ]
     return sorted(timed, key=lambda t: t.seconds)
 
 
-def _make(runner: Runner, launched: Launch, program: str, number: int, buffers: set[str]) -> int:
+def _make(
+    runner: Runner, launched: Launch, program: str, number: int, buffers: set[str], most_copies: int
+) -> int:
     """Buffers and a program that launches once for each copy of the large inputs. Returns how many copies."""
     large = [a for a in launched.arguments if a.role == "tensor" and not a.output and a.size >= LARGE]
-    copies = max(1, min(MOST_COPIES, ROTATED // max((a.size for a in large), default=ROTATED)))
+    copies = max(1, min(most_copies, ROTATED // max((a.size for a in large), default=ROTATED)))
     names: dict[tuple[str, int], str] = {}
     commands: list[MakeBuffer | FillBuffer | WriteBuffer] = []
     for a in launched.arguments:

@@ -51,6 +51,8 @@ VARIANTS: tuple[tuple[int, tuple[Variant, ...]], ...] = (
 """In which variants a case runs, by how many invocations it has (64 times as many on hardware); beyond, the first."""
 THOROUGH_FIRST, THOROUGH_EVERY = 10, 4  # which cases run in every variant: the first ten, then one in four
 RETRIES = 5
+REPLAYS = 20  # a race may show in one run of many
+STEADY = 2  # runs more in which a case must fail to be called one that fails each time
 SHRINKS = 16  # smaller cases tried in place of a fixed one that failed
 
 
@@ -107,7 +109,7 @@ class _Check:
         __tracebackhide__ = True
         try:
             if self.settings.replay is not None:
-                self.hold([self.settings.replay], everything=True)
+                self.held_replayed(self.settings.replay)
             else:
                 self.held_fixed()
                 self.held_drawn()
@@ -115,20 +117,38 @@ class _Check:
             raise self.failed(wrong.case, wrong.verdict) from None
         return self.finished()
 
+    def held_replayed(self, case: Case) -> None:
+        for verdict in self.verdicts([case] * REPLAYS, everything=True):
+            if not verdict.right:
+                raise Wrong(case, verdict)
+        self.hold([case], everything=True)
+
     def held_fixed(self) -> None:
-        try:
-            self.hold(self.fixed[:1], everything=True)  # alone: a kernel that always hangs is told at once
-            for start in range(1, len(self.fixed), BATCH):  # what depends on order depends on sizes, not on patterns
-                self.hold(self.fixed[start : start + BATCH], everything=start < self.sized)
-        except Wrong as wrong:
-            smaller = smaller_cases(self.contract, self.kernel, self.software, wrong.case)
-            for case in smaller[:SHRINKS]:
-                try:
-                    self.hold([case], everything=True)
-                except Wrong as simpler:
-                    if simpler.cause == wrong.cause:
-                        raise
-            raise
+        """A failure that does not come back is kept while a case is looked for that fails each time: it replays."""
+        unsteady: Wrong | None = None
+        for start in [0, *range(1, len(self.fixed), BATCH)]:
+            end = start + BATCH if start else 1  # alone: a kernel that always hangs is told at once
+            try:  # what depends on order depends on sizes, not on patterns
+                self.hold(self.fixed[start:end], everything=start < self.sized)
+            except Wrong as wrong:
+                if self.steady(wrong.case):
+                    raise self.simplest(wrong) from None
+                unsteady = unsteady or wrong
+        if unsteady:
+            raise unsteady
+
+    def steady(self, case: Case) -> bool:
+        return not any(verdict.right for verdict in self.verdicts([case] * STEADY, everything=True))
+
+    def simplest(self, wrong: Wrong) -> Wrong:
+        """The first smaller case that fails for the same cause, each time that it runs."""
+        for case in smaller_cases(self.contract, self.kernel, self.software, wrong.case)[:SHRINKS]:
+            try:
+                self.hold([case], everything=True)
+            except Wrong as simpler:
+                if simpler.cause == wrong.cause and self.steady(case):
+                    return simpler
+        return wrong
 
     def held_drawn(self) -> None:
         """Cases drawn by Hypothesis, and shrunk by it; one of them where this runs inside a test that it drives."""

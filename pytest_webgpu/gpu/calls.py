@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_webgpu.gpu.job import DeviceLost
 
-_INTERNALS = {"wgpu-native": "wgpu.backends.wgpu_native._api", "dawn": "wgpudawn.backends.dawn._api"}
+INTERNALS = {"wgpu-native": "wgpu.backends.wgpu_native._api", "dawn": "wgpudawn.backends.dawn._api"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def make_calls(implementation: str, module: Any, device: Any, public: bool = Fal
     """The calls of a device: through handles, or through public methods where those are not there (or `public`)."""
     try:
         if not public:
-            return _handle_calls(importlib.import_module(_INTERNALS[implementation]), device)
+            return _handle_calls(importlib.import_module(INTERNALS[implementation]), device)
     except (ImportError, AttributeError):
         pass  # another version of the library
     return _public_calls(implementation, module, device)

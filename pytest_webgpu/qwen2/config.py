@@ -71,9 +71,11 @@ class Model:
     @cached_property
     def weights(self) -> Weights:
         """The tensors: drawn, or memory-mapped from the folder."""
-        from pytest_webgpu.qwen2.weights import DrawnWeights, FolderWeights
+        from pytest_webgpu.qwen2.weights import DEEP, SHARP, DrawnWeights, FolderWeights
 
-        return DrawnWeights(shapes(self.config), self.seed) if self.folder is None else FolderWeights(self.folder)
+        if self.folder is not None:
+            return FolderWeights(self.folder)
+        return DrawnWeights(shapes(self.config), self.seed, SHARP if self.layers >= DEEP else 1.0)
 
     def tokenizer(self) -> Any:
         """transformers' tokenizer of the folder. Raises NoModel where there is none."""
