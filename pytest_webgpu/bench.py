@@ -12,7 +12,8 @@ from pytest_webgpu.kernels.source import KernelSource
 from pytest_webgpu.ops.launch import Unfit, launch, signature
 from pytest_webgpu.performance.compare import compare_kernels
 from pytest_webgpu.performance.prepare import Candidate
-from pytest_webgpu.performance.stats import Comparison, Verdict
+from pytest_webgpu.performance.stats import Comparison
+from pytest_webgpu.state import place_of
 
 if TYPE_CHECKING:
     from pytest_webgpu.gpu.job import Runner
@@ -33,8 +34,8 @@ def parse_dims(text: str) -> dict[str, int]:
 def race(state: State, runner: Runner, kernel: KernelSource, dims: dict[str, int]) -> list[tuple[str, Comparison]]:
     """The kernel against each of the others, paired; recorded for the summary. The name is the other's.
 
-    Under `--webgpu-gate=fail` fails (AssertionError) when it got slower than `--webgpu-against`, under `strict` also
-    when that cannot be told. Skips the test when there is nothing to compare with.
+    Under `--webgpu-gate=fail` the test fails, at its end, when it got slower than `--webgpu-against`, under `strict`
+    also when that cannot be told. Skips the test when there is nothing to compare with.
     """
     __tracebackhide__ = True
     op = state.contract(kernel)
@@ -46,14 +47,15 @@ def race(state: State, runner: Runner, kernel: KernelSource, dims: dict[str, int
     found = [(o.kernel.name, c) for o, c in zip(others, compare_kernels(runner, mine, others), strict=True)]
     against = state.settings["against"]
     for name, c in found:
+        file, line = place_of(kernel) or (None, None)
+        other = f"{name} of {against}" if against else name
         state.record(
-            "race", mine=mine.key, other=f"{name} of {against}" if against else name, verdict=c.verdict.value,
-            ratio=c.ratio, low=c.low, high=c.high, rounds=c.rounds,
+            "race", mine=mine.key, other=other, verdict=c.verdict.value, ratio=c.ratio, low=c.low, high=c.high,
+            rounds=c.rounds, against=against, file=file, line=line,
         )  # fmt: skip
-        failing = {"fail": (Verdict.WORSE,), "strict": (Verdict.WORSE, Verdict.CANNOT_TELL)}
-        if against and c.verdict in failing.get(state.settings["gate"], ()):
-            raise AssertionError(f"{mine.key} takes {c.ratio:.2f} [{c.low:.2f}, {c.high:.2f}] of what {name} of "
-                                 f"{against} takes: {c.verdict.value}")  # fmt: skip
+        if against:
+            told = f"{mine.key} takes {c.ratio:.3f} [{c.low:.3f}, {c.high:.3f}] of what {other} takes"
+            state.gate.compared(f"{told}: {c.verdict.value}", c.verdict)
     return found
 
 

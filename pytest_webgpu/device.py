@@ -45,14 +45,19 @@ class _Errors(logging.Handler):
 
 
 @contextmanager
-def uncaptured_errors() -> Iterator[list[str]]:
-    """The GPU errors that no call raised: both implementations log those, since no caller is left to be told."""
+def failing_on_uncaptured_errors(item: pytest.Item) -> Iterator[None]:
+    """Fails a test that has `webgpu_device` for a GPU error that no call raised: both implementations log those."""
+    if "webgpu_device" not in getattr(item, "fixturenames", ()):
+        yield
+        return
     handler = _Errors()
     loggers = [logging.getLogger(name) for name in ("wgpu", "wgpudawn")]
     for logger in loggers:
         logger.addHandler(handler)
     try:
-        yield handler.messages
+        yield
     finally:
         for logger in loggers:
             logger.removeHandler(handler)
+    if handler.messages:
+        pytest.fail("uncaptured GPU error: " + "\n".join(handler.messages), pytrace=False)

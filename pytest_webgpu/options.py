@@ -15,6 +15,7 @@ from typing import Any, Literal
 import pytest
 
 IMPLEMENTATIONS = ("wgpu-native", "dawn", "chrome", "firefox", "safari", "url", "all")
+PROCESSES = 3  # of which a session's value is the least
 BACKENDS = ("auto", "vulkan", "metal", "d3d12", "gl", "all")
 
 
@@ -94,6 +95,10 @@ TABLE: tuple[Setting, ...] = (
     Setting("update-baselines", "record what is measured as a baseline", "flag", False),
     Setting("gate", "what a comparison with the baseline may do to the run", default="warn",
             choices=("off", "warn", "fail", "strict"), environment=True),
+    Setting("gate-processes", "fresh processes of which a figure is the least: 3 where --webgpu-gate or "
+            "--webgpu-update-baselines asks, else 1", metavar="N"),
+    Setting("accept-near-miss", "compare also with baselines of another driver, OS, CPU or version of the "
+            "implementation, until there are three of this one", "flag", False),
     Setting("report", "write a report; the suffix says how: .json, .md, .html", "lines", (), metavar="FILE"),
 )  # fmt: skip
 
@@ -184,6 +189,18 @@ def header(settings: Settings) -> dict[str, Any]:
                 f"--webgpu-header: {error}; write it as in a header, e.g. 'guarded = true'"
             ) from None
     return keys
+
+
+def processes(settings: Settings) -> int:
+    """How many fresh processes a session is: three where it is judged or recorded because that was asked for, else
+    this one. Raises pytest.UsageError for what is no number of processes."""
+    given = settings["gate-processes"]
+    if given is not None:
+        if not (given.isdigit() and int(given)):
+            raise pytest.UsageError(f"--webgpu-gate-processes={given}: it is a number from 1")
+        return int(given)
+    asked = settings["gate"] != "off" and settings.named("gate")
+    return PROCESSES if asked or settings["update-baselines"] else 1
 
 
 def _resolve(s: Setting, config: pytest.Config, environment: Mapping[str, str]) -> Value:

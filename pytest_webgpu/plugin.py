@@ -38,7 +38,7 @@ def state_of(config: pytest.Config) -> State:
     return config.stash[_STATE]
 
 
-def _needs_webgpu(item: pytest.Item) -> bool:
+def needs_webgpu(item: pytest.Item) -> bool:
     return not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
@@ -62,6 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(results, "webgpu-results")
     if settings["bench"] and not settings["dims"]:
         raise pytest.UsageError("--webgpu-bench needs dims to time at, such as --webgpu-dims=rows=1,cols=896")
+    options.processes(settings)
     if settings["report"]:
         from pytest_webgpu.report import files
 
@@ -95,7 +96,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
-    if config.option.collectonly or not any(_needs_webgpu(item) for item in items):
+    if config.option.collectonly or not any(needs_webgpu(item) for item in items):
         return []
     from pytest_webgpu.report import terminal
 
@@ -128,15 +129,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    if "webgpu_device" not in getattr(item, "fixturenames", ()):
+    if not needs_webgpu(item):
         return (yield)
-    from pytest_webgpu.device import uncaptured_errors
+    from pytest_webgpu.device import failing_on_uncaptured_errors
 
-    with uncaptured_errors() as messages:
-        result = yield
-    if messages:
-        pytest.fail("uncaptured GPU error: " + "\n".join(messages), pytrace=False)
-    return result
+    with state_of(item.config).gate.test(item), failing_on_uncaptured_errors(item):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -144,11 +142,13 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if _needs_webgpu(item):
-        from pytest_webgpu import collect
+    if needs_webgpu(item):
+        from pytest_webgpu import collect, gating
 
         report.webgpu = state_of(item.config).take_records()  # type: ignore[attr-defined]
         collect.shorten(item, call, report)
+        if item.config.stash[_SETTINGS]["gate"] == "strict":
+            gating.strict(report)
     return report
 
 
@@ -157,13 +157,12 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     config, results = session.config, session.config.stash[_RESULTS]
     if hasattr(config, "workerinput") or not results.outcomes:
         return
-    from pytest_webgpu import baselines
+    from pytest_webgpu import baselines, gating
 
     settings = config.stash[_SETTINGS]
-    root = Path(settings["baselines-dir"] or config.rootpath / "baselines") / "measured"
-    worse = baselines.finish(results, settings, root)
-    if exitstatus == 0 and (worse or results.nothing):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED if worse else EXIT_NOTHING
+    broken = baselines.finish(results, settings, gating.folder(config, settings))
+    if exitstatus == 0 and (broken or results.nothing):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED if broken else EXIT_NOTHING
 
 
 @pytest.hookimpl(trylast=True)  # below pytest-benchmark's tables, where a reader's eye is

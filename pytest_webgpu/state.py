@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import shutil
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -17,9 +14,12 @@ import pytest
 
 from pytest_webgpu import options, resources
 from pytest_webgpu.options import Settings
+from pytest_webgpu.preprocess import preprocessed
 
 if TYPE_CHECKING:
     from pytest_webgpu.conformance.check import Report
+    from pytest_webgpu.gate.fingerprint import Fingerprint
+    from pytest_webgpu.gating import Gate
     from pytest_webgpu.gpu.adapters import Adapter
     from pytest_webgpu.gpu.job import DeviceInfo, Runner
     from pytest_webgpu.kernels.library import Library
@@ -137,27 +137,9 @@ class State:
         from pytest_webgpu.kernels.source import read_source
 
         if self.settings["preprocess"]:
-            path = self._preprocessed(path)
+            kept = self.config.rootpath / ".webgpu" / "preprocessed"
+            path = preprocessed(path, self.settings["preprocess"], kept)
         return read_source(path, {**options.header(self.settings), **header} or None)
-
-    def _preprocessed(self, path: Path) -> Path:
-        """What `--webgpu-preprocess` prints for the file, kept where messages can point at its lines."""
-        from pytest_webgpu.kernels.source import KernelError
-
-        command = [word.replace("{file}", str(path)) for word in shlex.split(self.settings["preprocess"])]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            said = (getattr(error, "stderr", None) or str(error)).strip()
-            remedy = f"the command was {shlex.join(command)}"
-            raise KernelError(path, 1, f"--webgpu-preprocess failed: {said}", remedy) from None
-        kept = self.config.rootpath / ".webgpu" / "preprocessed" / path.name
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(done.stdout, encoding="utf-8")
-        side = path.with_suffix(".toml")
-        if side.is_file():
-            shutil.copyfile(side, kept.with_suffix(".toml"))
-        return kept
 
     @cached_property
     def _ops_registered(self) -> bool:
@@ -169,22 +151,22 @@ class State:
         __tracebackhide__ = True
         from pytest_webgpu.kernels.errors import Refused
 
-        found = {"op": op or kernel.header.op, "kernel": kernel.name, "fingerprint": _fingerprint(runner.info),
+        of, place = _fingerprint(runner.info), place_of(kernel) or (None, 1)
+        found = {"op": op or kernel.header.op, "kernel": kernel.name, "fingerprint": of.as_dict(), "file": place[0],
                  "implementation": runner.info.implementation, "backend": runner.info.backend}  # fmt: skip
-        report, refused = None, None
+        report, refused, line = None, None, place[1]
         try:
             report = self.hold(kernel, runner, op, self.config.rootpath / ".webgpu" / "failures")
         except Refused as error:
-            refused = f"line {error.line}: {error.remedy}"
+            refused, line = f"line {error.line}: {error.remedy}", error.line
             raise
         finally:
             if report is None:
-                self.record(
-                    "conformance", **found, passed=False, cases=0, headroom=None, notes=[], refused=refused
-                )  # fmt: skip
-        headroom = report.headroom or None
-        self.record("conformance", **found, passed=True, cases=report.cases, headroom=headroom, notes=report.notes,
-                    refused=None)  # fmt: skip
+                self.record("conformance", **found, passed=False, cases=0, headroom=None, notes=[], refused=refused,
+                            line=line)  # fmt: skip
+        self.record("conformance", **found, passed=True, cases=report.cases, headroom=report.headroom or None,
+                    notes=report.notes, refused=None, line=line)  # fmt: skip
+        self.gate.headroom(of, report, place_of(kernel))
         return report
 
     def hold(self, kernel: KernelSource, runner: Runner, op: str | None = None, failures: Path | None = None) -> Report:
@@ -233,22 +215,38 @@ class State:
         plain = json.loads(json.dumps(data, default=_plain))  # so that it crosses from a worker of pytest-xdist
         self._records.append({"kind": kind, "data": plain})
 
+    @cached_property
+    def gate(self) -> Gate:
+        """Judges what tests measure and count, while they run."""
+        from pytest_webgpu.gating import Gate
+
+        return Gate(self.config, self.settings, self.record, self.progress)
+
     def measured(
-        self, info: DeviceInfo, key: str, samples: Sequence[float], value: float, group: str, *,
-        dtype: str = "", model: str = "", more: Mapping[str, Any] | None = None,
+        self, info: DeviceInfo, key: str, samples: Sequence[float], value: float, group: str, *, dtype: str = "",
+        model: str = "", more: Mapping[str, Any] | None = None, kernel: KernelSource | None = None,
     ) -> None:  # fmt: skip
-        """A figure for the baselines: `samples` in seconds, one a round, and `value`, which is judged."""
+        """A figure for the baselines: `samples` in seconds, one a round, and `value`, which is judged.
+
+        Where this run is gated the test fails, at its end, by what the gate says. `kernel`: whose time it is.
+        """
+        from pytest_webgpu.gate.judge import Figure
+
         of = _fingerprint(info, dtype, model)
-        self.record(
-            "measurement", fingerprint=of, key=key, samples=samples, value=value, group=group, more=dict(more or {})
-        )
+        one = Figure(of, key, tuple(samples), value, group, dict(more or {}))
+        one = self.gate.measured(one, place_of(kernel))
+        self.record("measurement", fingerprint=of.as_dict(), key=key, samples=one.samples, value=one.value,
+                    group=group, more=one.more)  # fmt: skip
 
     def counted(
         self, info: DeviceInfo, key: str, total: int, parts: Mapping[str, int], *, dtype: str = "", model: str = ""
     ) -> None:
-        """An exact count for the baselines, and what it is made of."""
+        """An exact count for the baselines, and what it is made of: one more than was recorded fails a gated test."""
+        from pytest_webgpu.gate.rules import Count
+
         of = _fingerprint(info, dtype, model)
-        self.record("count", fingerprint=of, key=key, total=total, parts=dict(parts))
+        self.record("count", fingerprint=of.as_dict(), key=key, total=total, parts=dict(parts))
+        self.gate.counted(of, key, Count(total, dict(parts)))
 
     def take_records(self) -> list[dict[str, Any]]:
         taken, self._records = self._records, []
@@ -270,10 +268,17 @@ def missing(
     return None
 
 
-def _fingerprint(info: DeviceInfo, dtype: str = "", model: str = "") -> dict[str, Any]:
+def place_of(kernel: KernelSource | None) -> tuple[str, int] | None:
+    """Where to point in a kernel's file: its entry point. None for a kernel from no file."""
+    if kernel is None or kernel.path is None:
+        return None
+    return str(kernel.path), kernel.entries[0].line if kernel.entries else 1
+
+
+def _fingerprint(info: DeviceInfo, dtype: str = "", model: str = "") -> Fingerprint:
     from pytest_webgpu.gate.fingerprint import fingerprint
 
-    return fingerprint(info, dtype=dtype, model=model).as_dict()
+    return fingerprint(info, dtype=dtype, model=model)
 
 
 def _plain(value: Any) -> Any:

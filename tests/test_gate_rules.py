@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from pytest_webgpu.gate.rules import Count, Observation, judge, judge_count, sittings
+from pytest_webgpu.gate.rules import Count, Observation, judge, judge_count, judge_ratio, sittings
 from pytest_webgpu.gate.simulate import TABLE, stored_rates
 from pytest_webgpu.performance.stats import Verdict
 
@@ -102,7 +102,20 @@ def test_one_dispatch_more_is_worse_and_names_the_op():
     assert fewer.verdict is Verdict.NOT_WORSE
     assert "rms_norm: 5 -> 4" in fewer.reason
     assert judge_count("n", then, None).verdict is Verdict.NO_BASELINE
-    assert judge_count("n", None, then).verdict is Verdict.CANNOT_TELL
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "verdict"),
+    [
+        (0.2, 0.39, Verdict.NOT_WORSE),
+        (0.2, 0.41, Verdict.WORSE),
+        (0.0, 0.1, Verdict.WORSE),
+        (0.0, 0.0, Verdict.NOT_WORSE),
+        (None, 0.1, Verdict.NO_BASELINE),
+    ],
+)
+def test_an_error_that_lost_a_bit_is_worse(then, now, verdict):
+    assert judge_ratio("error/bound", now, then).verdict is verdict
 
 
 def test_a_sitting_is_a_boot_and_an_hour():

@@ -20,7 +20,7 @@ def test_measures(webgpu_adapter, pytestconfig):
 
 def run(pytester: pytest.Pytester, *args: str, count: int = 15) -> pytest.RunResult:
     pytester.makepyfile(MEASURES.format(count=count))
-    return pytester.runpytest_inprocess("-p", "no:cacheprovider", *args)
+    return pytester.runpytest_inprocess("-p", "no:cacheprovider", "--webgpu-gate-processes=1", *args)
 
 
 def files(folder: Path) -> list[Path]:
@@ -34,7 +34,7 @@ def test_recorded_under_the_fingerprint(pytester: pytest.Pytester) -> None:
     there = files(pytester.path / "kept")
     assert sorted("tiny" in path.parent.name for path in there) == [False, True]
     figures = [b["name"] for path in there for b in json.loads(path.read_text())["benchmarks"]]
-    assert figures == ["dispatch one-pass"]
+    assert figures == ["dispatch one-pass", "canary"]
 
 
 def test_one_dispatch_more_is_worse_and_names_the_op(pytester: pytest.Pytester) -> None:
@@ -43,17 +43,19 @@ def test_one_dispatch_more_is_worse_and_names_the_op(pytester: pytest.Pytester) 
     for gate, code in (("warn", 0), ("fail", 1), ("strict", 1), ("off", 0)):
         result = run(pytester, f"--webgpu-gate={gate}", count=16)
         assert result.ret == code, gate
+        result.assert_outcomes(failed=code, passed=1 - code)
         if gate != "off":
-            result.stdout.fnmatch_lines(["*WORSE dispatches a token: * 15 -> 16 (rms_norm: 5 -> 6)"])
+            result.stdout.fnmatch_lines(["*REGRESSED dispatches a token (tiny): * 15 -> 16 (rms_norm: 5 -> 6)"])
         else:
-            result.stdout.no_fnmatch_line("*WORSE*")
+            result.stdout.no_fnmatch_line("*REGRESSED*")
 
 
 def test_no_baseline_says_how_to_make_one_and_fails_only_a_strict_gate(pytester: pytest.Pytester) -> None:
     assert run(pytester, "--webgpu-gate=fail").ret == pytest.ExitCode.OK
     result = run(pytester, "--webgpu-gate=strict")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["baselines: 2 no baseline", "*: --webgpu-update-baselines*"])
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["baselines: 2 no baseline", "*NO BASELINE *: --webgpu-update-baselines*"])
 
 
 def test_a_baseline_that_cannot_be_read_is_no_pass(pytester: pytest.Pytester) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import stats as scipy_stats
+from scipy import special
 
 from pytest_webgpu.performance.stats import Floats, Verdict
 
@@ -23,6 +23,7 @@ LEVEL = 0.95
 FLOOR = math.log(1.05)  # below 5 % nothing is called worse
 WIDEST = math.log(1.12)  # a limit above 12 % judges nothing
 PRIOR_SD, PRIOR_DF = 0.03, 3
+BIT = 2.0  # an error that became twice as large has lost a bit; less is how a compiler happens to round
 ALL_AT_ONCE = 3  # from so many judged benchmarks on, more than half over at once is the machine, not the code
 SITTING = datetime.timedelta(hours=1)
 
@@ -64,14 +65,14 @@ def shrunk_sd(logs: Floats) -> Floats:
 def limit(logs: Floats, level: float = LEVEL) -> Floats:
     """How far over the mean of `logs` (..., K) a new log value may lie: max(5 %, t s sqrt(1 + 1/K)), in log space."""
     k = logs.shape[-1]
-    t = scipy_stats.t.ppf(level, PRIOR_DF + k - 1)
+    t = special.stdtrit(PRIOR_DF + k - 1, level)
     wide: Floats = np.maximum(FLOOR, t * shrunk_sd(logs) * math.sqrt(1 + 1 / k))
     return wide
 
 
 def _p_value(excess: float, logs: Floats) -> float:
     k = len(logs)
-    return float(scipy_stats.t.sf(excess / (float(shrunk_sd(logs)) * math.sqrt(1 + 1 / k)), PRIOR_DF + k - 1))
+    return float(special.stdtr(PRIOR_DF + k - 1, -excess / (float(shrunk_sd(logs)) * math.sqrt(1 + 1 / k))))
 
 
 def _logs(observation: Observation) -> Floats:
@@ -158,12 +159,10 @@ class Count:
     parts: Mapping[str, int] = field(default_factory=dict)
 
 
-def judge_count(key: str, now: Count | None, then: Count | None) -> Judgement:
-    """Any more is WORSE, and the reason names the parts that grew. `now` None: not counted this time."""
+def judge_count(key: str, now: Count, then: Count | None) -> Judgement:
+    """Any more is WORSE, and the reason names the parts that grew."""
     if then is None:
         return Judgement(key, Verdict.NO_BASELINE, "never recorded: --webgpu-update-baselines")
-    if now is None:
-        return Judgement(key, Verdict.CANNOT_TELL, "not counted this time")
     changes = [
         f"{part}: {then.parts.get(part, 0)} -> {now.parts.get(part, 0)}"
         for part in dict.fromkeys((*then.parts, *now.parts))
@@ -175,6 +174,15 @@ def judge_count(key: str, now: Count | None, then: Count | None) -> Judgement:
         return Judgement(key, Verdict.WORSE, moved, ratio, 1.0, 1)
     reason = "as recorded" if now == then else f"{moved}: record it with --webgpu-update-baselines"
     return Judgement(key, Verdict.NOT_WORSE, reason, ratio, 1.0, 1)
+
+
+def judge_ratio(key: str, now: float, then: float | None) -> Judgement:
+    """A share of an error bound, which no clock is in: WORSE when it is more than twice what was recorded, a bit."""
+    if then is None:
+        return Judgement(key, Verdict.NO_BASELINE, "never recorded: --webgpu-update-baselines")
+    ratio = now / then if then else math.inf if now else 1.0
+    reason = f"{then:.2f} -> {now:.2f} of what a correct kernel may be off by"
+    return Judgement(key, Verdict.WORSE if ratio > BIT else Verdict.NOT_WORSE, reason, ratio, BIT, 1)
 
 
 def sittings(stamps: Sequence[tuple[str, datetime.datetime]]) -> list[list[int]]:

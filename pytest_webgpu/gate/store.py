@@ -71,6 +71,7 @@ class Session:
     counts: Mapping[str, Count] = field(default_factory=dict)
     ratios: Mapping[str, float] = field(default_factory=dict)
     commit: Mapping[str, Any] = field(default_factory=dict)
+    processes: int = 1  # of which a record's value is the least
     path: Path | None = field(default=None, compare=False)
 
 
@@ -203,6 +204,7 @@ def _session(data: Mapping[str, Any], path: Path) -> Session:
         counts=counts,
         ratios={key: _number(x, key, zero=True) for key, x in ours["ratios"].items()},
         commit=data["commit_info"],
+        processes=_whole(ours["processes"], "the number of processes"),
         path=path,
     )
 
@@ -234,6 +236,7 @@ def _document(session: Session) -> dict[str, Any]:
             "schema": SCHEMA,
             "session": session.id,
             "boot": session.boot,
+            "processes": session.processes,
             "counts": {k: {"total": c.total, "parts": dict(c.parts)} for k, c in session.counts.items()},
             "ratios": {k: _number(x, k, zero=True) for k, x in session.ratios.items()},
         },
@@ -258,6 +261,7 @@ def _merged(earlier: Session, later: Session) -> Session:
         counts={**earlier.counts, **later.counts},
         ratios={**earlier.ratios, **later.ratios},
         commit=earlier.commit or later.commit,
+        processes=earlier.processes,
         path=earlier.path,
     )
 
