@@ -18,10 +18,11 @@ EXTRA = {"pass-each": 25e-6, "submit-each": 45e-6, "wait-each": A}
 class Simulated:
     """A runner whose dispatches cost B and whose wait costs A; `delay` is added to each dispatch."""
 
-    def __init__(self, wait=3e-6, delay=0.0, noise=0.01, does=1, rounds=20, **info):
+    def __init__(self, wait=3e-6, delay=0.0, noise=0.01, does=1, rounds=20, sees=1.0, **info):
         fields = {"features": ("shader-f16",), "software": False} | info
         self.info = job.DeviceInfo("simulated", "1", "vulkan", "Simulated GPU", "", "", limits={}, **fields)
         self.wait, self.delay, self.noise, self.does, self.rounds = wait, delay, noise, does, rounds
+        self.sees = sees  # what a delay in each dispatch costs, as a share of it
         self.rng, self.added, self.dropped = np.random.default_rng(0), 0, False
 
     def run(self, todo, deadline=None):
@@ -54,13 +55,14 @@ class Simulated:
                 "read_seconds": self.times(1e-4)}  # fmt: skip
 
     def Measure(self, command):
-        samples = []
+        samples, delays = [], []
         for index, v in enumerate(command.variants):
-            b = self.delay + (0.4e-6 if v.zero_workgroups else B) + EXTRA.get(v.mode, 0)
+            b = v.delay_seconds * self.sees + self.delay + (0.4e-6 if v.zero_workgroups else B) + EXTRA.get(v.mode, 0)
             for turn in range(min(self.rounds, v.rounds)):
                 for n in v.counts:
                     samples.append([index, turn, n, 3, 3 * self.times(self.wait + A + b * n, 1)[0]])
-        return {"samples": samples, "cut": [], "warm_up_seconds": 0.1}
+                    delays.append(3 * n * v.delay_seconds)
+        return {"samples": samples, "cut": [], "warm_up_seconds": 0.1, "delays": delays}
 
     def MeasurePhases(self, command):
         return {"phases": {"encoder": self.times(6e-6), "wait": self.times(94e-6), "whole": self.times(1e-4)}}
@@ -99,11 +101,21 @@ def test_a_delay_in_each_dispatch_moves_b_by_it_and_not_a():
     assert delayed.a.value == pytest.approx(plain.a.value, rel=0.05)
 
 
+def test_a_delay_put_into_each_dispatch_is_found_or_the_report_says_that_it_was_not():
+    known = measure_dispatch(Simulated(), quick=False).known
+    serial = ["one-pass", "pass-each"]
+    assert [m.label for m in known] == serial + [f"{mode}, zero workgroups" for mode in serial]
+    assert all(m.found and m.put.value == pytest.approx(200e-6, rel=1e-4) for m in known)
+    lost = measure_dispatch(Simulated(sees=0.8))
+    assert not any(m.found for m in lost.known)
+    assert any(w.startswith("a known cost was not found: one-pass: 200.0 us more") for w in lost.warnings)
+
+
 def test_artefacts_are_named():
     polled = measure_dispatch(Simulated(wait=0.1, software=True)).warnings
     assert "an empty wait takes 100 ms: completion is polled" in polled[0]
     assert any("a software adapter" in w for w in polled)
-    assert any("b varies by" in w for w in measure_dispatch(Simulated(noise=0.4)).warnings)
+    assert any("b varies between rounds" in w for w in measure_dispatch(Simulated(noise=0.4)).warnings)
 
 
 def test_what_was_cut_is_listed():
@@ -136,6 +148,8 @@ def test_on_the_adapter_of_this_machine():
     finally:
         runner.close()
     assert report.fence
+    assert [len(m.b.per_round) > 1 for m in report.known] == [True, True]
+    assert json.loads(json.dumps(report.finding()))["transfers"][0]["size"] == 4
     named = {label for label in LABELS if any(c.startswith(f"{label}: not measured") for c in report.cut)}
     assert set(report.figures) == set(LABELS) - named
     assert set(report.creation) == {"buffer", "bind-group", "pipeline"}

@@ -12,7 +12,7 @@ DISPATCH = {
     "kind": "dispatch", "software": False, **WHERE,
     "rows": [{"label": "submit-each", "total_over_n": [100, 9.17e-6], **ROW},
              {"label": "one-pass", "total_over_n": [50, 10e-6], **ROW}, {"label": "wait-each", **ROW}],
-    "phases": {name: 1e-6 for name in ("encoder", "pass-begin", "set-pipeline", "set-bind-group", "dispatch",
+    "phases": {name: {"value": 1e-6} for name in ("encoder", "pass-begin", "set-pipeline", "set-bind-group", "dispatch",
                                        "pass-end", "finish", "submit", "wait", "whole")},
 }  # fmt: skip
 GENERATION = {

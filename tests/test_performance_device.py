@@ -1,17 +1,14 @@
-"""What the device and the driver tell of themselves, and the command that puts a known cost there."""
+"""What the device and the driver tell of themselves."""
 
 import hashlib
-import math
 import sys
 import types
 
 import pytest
 
-from pytest_webgpu.gpu import adapters
 from pytest_webgpu.gpu.job import DeviceInfo
 from pytest_webgpu.performance import canary, clocks
 from pytest_webgpu.performance.device import device_time, in_batches
-from pytest_webgpu.performance.known_cost import DelayingRunner, measure_known_cost
 
 H200 = DeviceInfo("wgpu-native", "1", "vulkan", "NVIDIA H200", "", "", False, (), {})
 
@@ -55,11 +52,3 @@ def test_the_canary_is_the_least_time_of_fixed_work(monkeypatch):
     monkeypatch.setattr(canary.time, "perf_counter", lambda: next(seconds))
     assert canary.canary_seconds(3) == 2.0
     assert hashlib.sha256(canary.BLOCK).hexdigest().startswith("30e14955")
-
-
-def test_a_known_cost_is_measured_in_every_mode():
-    runner = DelayingRunner(adapters.choose(), 50e-6)
-    moved = measure_known_cost(runner, rounds=2, counts=(1, 2, 5))
-    runner.close()
-    assert [m.mode for m in moved] == ["one-pass", "pass-each", "submit-each", "wait-each"]
-    assert all(math.isfinite(m.b.value) and len(m.b.per_round) == 2 for m in moved)

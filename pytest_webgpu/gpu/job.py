@@ -164,7 +164,8 @@ class Variant:
     """One thing to time: the program's dispatches, cycled until N were issued, in `mode`.
 
     `fresh_bind_groups` makes each bind group anew for each dispatch. `zero_workgroups` dispatches (0, 1, 1) in
-    place of the real size, which leaves the API's own cost.
+    place of the real size, which leaves the API's own cost. Before each dispatch the host is kept busy for
+    `delay_seconds`: a cost that is known, to see whether a method finds it.
     """
 
     label: str
@@ -175,6 +176,7 @@ class Variant:
     zero_workgroups: bool = False
     rounds: int = 20
     budget_seconds: float = 10.0
+    delay_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -182,8 +184,8 @@ class Measure:
     """Times variants, interleaved in random order, where the API is called. Each sample ends in a wait.
 
     Value: {"samples": [[variant index, round, N, repeats, seconds for all repeats], ...], "cut": [labels whose
-    budget ran out], "warm_up_seconds": s}. A sample repeats its N dispatches and wait until it has lasted
-    `min_sample_seconds`; its cost is seconds / repeats.
+    budget ran out], "warm_up_seconds": s}; with delays also "delays": how many seconds of each sample they took.
+    A sample repeats its N dispatches and wait until it has lasted `min_sample_seconds`; its cost is seconds / repeats.
     """
 
     kind: ClassVar[str] = "measure"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count, cycle, islice, pairwise
@@ -31,11 +31,31 @@ ROUNDS_WANTED = 5  # the largest N are left out until so many rounds fit in a va
 FEWEST_COUNTS = 3  # a line with an offset needs that many
 
 
+class Delay:
+    """Hands out steps, each only after the host was kept busy for `seconds`. `total`: how long it was kept in all,
+    which is more where the system gave the processor to somebody else meanwhile."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.total = seconds, 0.0
+
+    def __call__(self, steps: Iterable[Step]) -> Iterable[Step]:
+        return self._kept(steps) if self.seconds else steps
+
+    def _kept(self, steps: Iterable[Step]) -> Iterator[Step]:
+        for step in steps:
+            began = now = perf_counter()
+            while now < began + self.seconds:
+                now = perf_counter()
+            self.total += now - began
+            yield step
+
+
 @dataclass
 class Sampled:
     """A variant as it is being timed. `expected` seconds and `repeats` of a sample, by N."""
 
     variant: Variant
+    delay: Delay
     issue: Callable[[int], None]
     expected: dict[int, float] = field(default_factory=dict)
     repeats: dict[int, int] = field(default_factory=dict)
@@ -53,9 +73,10 @@ def measure(runner: NativeRunner, command: Measure) -> dict[str, Any]:
     repeats it. A round that does not fit in what is left of a variant's budget is not begun.
     """
     least = max(command.min_sample_seconds, CLOCK_STEPS * clock_step())
-    sampled = [Sampled(v, _issuer(runner, v)) for v in command.variants]
+    sampled = [Sampled(v, d := Delay(v.delay_seconds), _issuer(runner, v, d)) for v in command.variants]
     order = random.Random(command.seed)
     samples: list[list[float]] = []
+    delays: list[float] = []
     runner.settle()
     with _undisturbed():
         warm_up_seconds = _warm_up(sampled, command.warm_up_seconds)
@@ -70,14 +91,17 @@ def measure(runner: NativeRunner, command: Measure) -> dict[str, Any]:
             todo = [(i, s, n) for i, s in running for n in s.expected]
             order.shuffle(todo)
             for index, one, n in todo:
+                one.delay.total = 0.0
                 seconds = _time(one.issue, n, one.repeats[n])
                 one.spent += seconds
+                delays.append(one.delay.total)
                 samples.append([index, turn, n, one.repeats[n], seconds])
     cut = [s.variant.label for s in sampled if s.cut or len(s.expected) < len(s.variant.counts)]
-    return {"samples": samples, "cut": cut, "warm_up_seconds": warm_up_seconds}
+    value = {"samples": samples, "cut": cut, "warm_up_seconds": warm_up_seconds}
+    return {**value, "delays": delays} if any(delays) else value
 
 
-def _issuer(runner: NativeRunner, variant: Variant) -> Callable[[int], None]:
+def _issuer(runner: NativeRunner, variant: Variant, delay: Delay) -> Callable[[int], None]:
     """A function that issues N dispatches in the variant's mode and waits for them."""
     program, mode = runner.program(variant.program), variant.mode
     if not program.steps:
@@ -90,13 +114,14 @@ def _issuer(runner: NativeRunner, variant: Variant) -> Callable[[int], None]:
     def ahead(n: int) -> None:
         if n not in lists:
             lists[n] = tuple(islice(cycle(steps), n))
-        runner.issue(lists[n], n, mode)
+        runner.issue(delay(lists[n]), n, mode)
         if mode != "wait-each":
             runner.wait()
 
     def fresh(n: int) -> None:
         makers = islice(cycle(zip(steps, program.fresh_groups, strict=True)), n)
-        runner.issue(((pipeline, make(), x, y, z) for (pipeline, _, x, y, z), make in makers), n, mode)
+        made = ((pipeline, make(), x, y, z) for (pipeline, _, x, y, z), make in makers)
+        runner.issue(delay(made), n, mode)
         if mode != "wait-each":
             runner.wait()
 

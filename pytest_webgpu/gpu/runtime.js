@@ -20,6 +20,7 @@ export class Runtime {
     this.layouts = new Map();
     this.spare = []; // staging buffers between jobs
     this.polls = false;
+    this.delayed = 0; // seconds of the delays that a variant asked for
     this.uncaptured = [];
     device.onuncapturederror = ({ error }) => this.uncaptured.push(error.message);
     this.lost = device.lost.then(({ reason, message }) => {
@@ -228,12 +229,13 @@ export class Runtime {
     return groups.map((descriptor) => this.device.createBindGroup(descriptor));
   }
 
-  encode(encoder, steps, { fresh = false, zero = false, lean = false, timestampWrites } = {}) {
+  encode(encoder, steps, { fresh = false, zero = false, lean = false, delay = 0, timestampWrites } = {}) {
     // One compute pass with all of the steps: the loop whose time a dispatch's cost is made of. `lean` leaves out
-    // what the pass has set already.
+    // what the pass has set already; `delay` is seconds of a busy wait before each dispatch.
     const pass = encoder.beginComputePass({ timestampWrites });
     let last = null;
     for (const step of steps) {
+      if (delay) this.keepBusy(delay);
       const groups = fresh ? this.bind(step.groups) : step.bound;
       if (last?.pipeline !== step.pipeline) pass.setPipeline(step.pipeline);
       for (let i = 0; i < groups.length; i++) if (last?.bound[i] !== groups[i]) pass.setBindGroup(i, groups[i]);
@@ -243,6 +245,14 @@ export class Runtime {
     pass.end();
     this.count("passes");
     this.count("dispatches", steps.length);
+  }
+
+  keepBusy(seconds) {
+    // `delayed` is how long this took in all: more where the system gave the processor to somebody else meanwhile.
+    const start = performance.now();
+    let now = start;
+    while (now < start + 1e3 * seconds) now = performance.now();
+    this.delayed += (now - start) / 1e3;
   }
 
   async issue(steps, mode, { wait = () => this.wait(), after = () => {}, ...how } = {}) {

@@ -53,7 +53,7 @@ function prepared(runtime, variant, index) {
   const { steps } = runtime.find("programs", variant.program);
   if (!steps.length) throw new JobError("GPUValidationError", `Program ${variant.program} has no dispatch to time`);
   const lists = new Map(variant.counts.map((n) => [n, Array.from({ length: n }, (_, i) => steps[i % steps.length])]));
-  const how = { fresh: variant.fresh_bind_groups, zero: variant.zero_workgroups };
+  const how = { fresh: variant.fresh_bind_groups, zero: variant.zero_workgroups, delay: variant.delay_seconds };
   return { ...variant, index, lists, how, expected: new Map(), repeats: new Map(), spent: 0, cut: false };
 }
 
@@ -112,18 +112,21 @@ async function measure({ variants, seed, min_sample_seconds, warm_up_seconds }) 
   const warmed = await warmUp(this, all, warm_up_seconds);
   for (const variant of all) await calibrate(this, variant, least);
   const samples = [];
+  const delays = [];
   for (let round = 0; round < Math.max(0, ...all.map(({ rounds }) => rounds)); round++) {
     for (const v of all) v.cut ||= round < v.rounds && v.spent + roundSeconds(v) > v.budget_seconds;
     const running = all.filter((v) => !v.cut && round < v.rounds);
     for (const [variant, n] of shuffled(running.flatMap((v) => [...v.expected.keys()].map((n) => [v, n])), random)) {
       const repeats = variant.repeats.get(n);
+      this.delayed = 0;
       const seconds = await time(this, variant, n, repeats);
+      delays.push(this.delayed);
       variant.spent += seconds;
       samples.push([variant.index, round, n, repeats, seconds]);
     }
   }
   const cut = all.filter((v) => v.cut || v.expected.size < v.counts.length).map(({ label }) => label);
-  const value = { samples, cut, warm_up_seconds: warmed };
+  const value = { samples, cut, warm_up_seconds: warmed, ...(delays.some(Boolean) && { delays }) };
   return this.polls ? { ...value, plain_samples: await plainSamples(this, all) } : value;
 }
 

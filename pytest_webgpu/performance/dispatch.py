@@ -49,6 +49,7 @@ from pytest_webgpu.performance.dispatch_report import (
     Unpolled,
     artefacts,
 )
+from pytest_webgpu.performance.known_cost import COUNTS, SERIAL, Moved, measure_known_cost
 from pytest_webgpu.performance.stats import MeasurementError, cost, estimate
 
 INDEPENDENT = 64  # buffers that independent dispatches take turns on
@@ -113,6 +114,8 @@ def measure_dispatch(
                 transfers := MeasureTransfers(budget_seconds=effort.transfer_budget))  # fmt: skip
         phases, creation, moved = (_value(v) for v in runner.run(Job(rest), deadline=120).values)
         device = device_time(runner, Setup(dependent=False).program)
+        progress("does b find a cost that is put there?")
+        found = _known_cost(runner, quick, seed)
     finally:
         runner.run(Job((Drop((f"{PREFIX}*",)),)))
     report = DispatchReport(
@@ -129,6 +132,7 @@ def measure_dispatch(
             for size, write, read in zip(transfers.sizes, moved["write_seconds"], moved["read_seconds"], strict=True)
         ),
         device_time=device,
+        known=found,
         unpolled=_unpolled(waits, chosen, plain),
         clocks=(before, clocks(runner.info)),
         cut=(*cut, *effort.left_out),
@@ -185,6 +189,16 @@ def _lines(
             cut.append(f"{setup.label}: N up to {line.counts[-1]} of {variant.counts[-1]}, {rounds} of "
                        f"{variant.rounds} rounds in {effort.budget} s")  # fmt: skip
     return figures, cut, value.get("plain_samples", [])
+
+
+def _known_cost(runner: Runner, quick: bool, seed: int) -> tuple[Moved, ...]:
+    """The base in the modes in which a host kept busy delays the device too; in full, without its work as well."""
+    chosen = [Setup(mode, zero_workgroups=zero) for zero in ((False,) if quick else (False, True)) for mode in SERIAL]
+    variants = [
+        Variant(s.label, s.program, s.mode, COUNTS, zero_workgroups=s.zero_workgroups, budget_seconds=1.5)
+        for s in chosen
+    ]
+    return tuple(measure_known_cost(runner, variants, seed=seed))
 
 
 def _unpolled(waits: Mapping[str, Any], chosen: Sequence[Setup], plain: Sequence[Sequence[float]]) -> Unpolled | None:

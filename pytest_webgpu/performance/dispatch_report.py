@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_webgpu.gpu.job import DeviceInfo, Mode
+from pytest_webgpu.performance.known_cost import Moved
 from pytest_webgpu.performance.stats import Estimate, Fit
 
 PREFIX = "performance.dispatch."  # of everything that is made on the device
 NAIVE_N = 100
+_WHERE = ("adapter", "backend", "software", "implementation", "version")
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class Unpolled:
 class DispatchReport:
     """All in seconds. `figures` by label, `phases` and `creation` by name; `cut` and `warnings` in words.
 
+    `known`: how far b moved when a delay was put into each dispatch, and a with it.
     `device_time` of a dispatch is by timestamp queries (None without fine enough ones: b is then what there is).
     `clocks`: before and after, where the driver tells.
     """
@@ -102,6 +105,7 @@ class DispatchReport:
     creation: Mapping[str, Estimate]
     transfers: tuple[Transfer, ...]
     device_time: Estimate | None
+    known: tuple[Moved, ...]
     unpolled: Unpolled | None
     clocks: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
     cut: tuple[str, ...]
@@ -135,6 +139,34 @@ class DispatchReport:
         """The whole report as JSON-able data."""
         return dataclasses.asdict(self)
 
+    def finding(self) -> dict[str, Any]:
+        """What a test run keeps of it, in seconds; estimates without their rounds, as {"value", "low", "high"}."""
+        return {
+            **{name: getattr(self.info, name) for name in _WHERE},
+            "fence": self.fence, "clock_step": self.clock_step,
+            "empty_wait": _brief(self.empty_wait), "read_back": _brief(self.read_back),
+            "rows": [
+                {"label": label, "b": f.fit.b.value, "low": f.fit.b.low, "high": f.fit.b.high, "cv": f.fit.b.cv,
+                 "a": f.fit.a.value, "a_low": f.fit.a.low, "a_high": f.fit.a.high, "floor": f.fit.b_floor,
+                 "naive": f.naive, "naive_ratio": f.naive_ratio, "total_over_n": f.total_over_n}
+                for label, f in self.figures.items()
+            ],
+            "unpolled": self.unpolled and {
+                "empty_wait": self.unpolled.empty_wait.value, "total_over_n": dict(self.unpolled.total_over_n),
+            },
+            "phases": {name: _brief(e) for name, e in self.phases.items()},
+            "phase_sum": self.phase_sum,
+            "creation": {name: _brief(e) for name, e in self.creation.items()},
+            "transfers": [{"size": t.size, "write": _brief(t.write), "read": _brief(t.read)} for t in self.transfers],
+            "known": [
+                {"label": m.label, "put": _brief(m.put), "b": _brief(m.b), "a": _brief(m.a), "share": _brief(m.share),
+                 "found": m.found}
+                for m in self.known
+            ],
+            "device_time": self.device_time and _brief(self.device_time),
+            "clocks": self.clocks, "cut": self.cut, "warnings": self.warnings, "seconds": self.seconds,
+        }  # fmt: skip
+
 
 def artefacts(report: DispatchReport) -> list[str]:
     """What would mislead a reader of the figures."""
@@ -151,13 +183,15 @@ def artefacts(report: DispatchReport) -> list[str]:
     if report.info.software:
         found.append("a software adapter runs the kernel on the processor that issues it: only the zero-workgroup "
                      "rows are the API's own")  # fmt: skip
+    varying = [f"{label} by {f.fit.b.cv:.0%}" for label, f in report.figures.items() if f.fit.b.cv > 0.1]
+    if varying:
+        found.append(f"b varies between rounds with a CV over 10 %: {', '.join(varying)}")
     for label, figure in report.figures.items():
-        if figure.fit.b.cv > 0.1:
-            found.append(f"{label}: b varies by {figure.fit.b.cv:.0%} between rounds (CV over 10 %)")
         base = report.figures.get(dataclasses.replace(figure.setup, dtype="f32").label)
         if base is not None and figure is not base and _differ(figure.fit.b, base.fit.b):
             found.append(f"{label}: b is {figure.fit.b.value / base.fit.b.value:.2f} of f32's, and a dispatch's cost "
                          "must not depend on the dtype: the kernel shows in it")  # fmt: skip
+    found += [f"a known cost was not found: {moved}" for moved in report.known if not moved.found]
     for state in report.clocks:
         if state and state["throttled"]:
             found.append(f"the GPU was throttled: {', '.join(state['throttled'])}, {state['sm_mhz']} MHz")
@@ -165,6 +199,10 @@ def artefacts(report: DispatchReport) -> list[str]:
     if not 0.8 < report.phase_sum / whole < 1.25:
         found.append(f"the phases add up to {report.phase_sum / whole:.0%} of a dispatch timed whole")
     return found
+
+
+def _brief(e: Estimate) -> dict[str, float]:
+    return {"value": e.value, "low": e.low, "high": e.high}
 
 
 def _differ(one: Estimate, other: Estimate) -> bool:

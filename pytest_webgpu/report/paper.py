@@ -80,7 +80,7 @@ def _dispatch(paper: Mapping[str, Any], ours: Sequence[Finding]) -> Table:
 def _phases(paper: Mapping[str, Any], ours: Sequence[Finding]) -> Table:
     theirs = paper["phases_us"]
     rows = [(PAPER, _place(theirs), *(f"{theirs[name]:g}" for name in PHASES))]
-    rows += [(OURS, _place(f), *(_us(f["phases"][name]) for name in PHASES.values())) for f in ours]
+    rows += [(OURS, _place(f), *(_us(f["phases"][name]["value"]) for name in PHASES.values())) for f in ours]
     return Table("Phases of a dispatch, us", ("whose", "where", *PHASES), rows, "the wait is in neither")
 
 

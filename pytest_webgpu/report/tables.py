@@ -20,9 +20,10 @@ class Table:
 
 def all_tables(results: Results) -> Iterable[Table]:
     """Those that have rows, in the order in which a reader wants them."""
-    from pytest_webgpu.report.implementations import differences  # made of this module's Table
+    from pytest_webgpu.report import dispatch_tables  # these are made of this module's Table
+    from pytest_webgpu.report.implementations import differences
 
-    for make in (devices, conformance, differences, dispatch, kernels, races, generation):
+    for make in (devices, conformance, differences, *dispatch_tables.ALL, kernels, races, generation):
         table = make(results)
         if table.rows:
             yield table
@@ -57,31 +58,12 @@ def conformance(results: Results) -> Table:
     return Table("Conformance", ("op", "right", "cases", "error/bound"), rows, note)
 
 
-def dispatch(results: Results) -> Table:
-    """T(N) = a + b N by mode, in microseconds, and the single-op figure that people know."""
-    rows = [
-        (
-            _device(found),
-            row["label"],
-            f"{row['b'] * 1e6:.1f}",
-            f"{row['low'] * 1e6:.1f} to {row['high'] * 1e6:.1f}",
-            f"{row['a'] * 1e6:.0f}",
-            f"{row['naive'] * 1e6:.0f} ({row['naive_ratio']:.0f} x b)",
-        )
-        for found in results.of("dispatch")
-        for row in found["rows"]
-    ]
-    columns = ("adapter", "mode", "dispatch b, us", "95 % interval", "wait a, us", "single op, us")
-    notes = [f"{_device(found)}: {text}" for found in results.of("dispatch") for text in found["warnings"]]
-    return Table("Cost of a dispatch", columns, rows, "; ".join(notes))
-
-
 def kernels(results: Results) -> Table:
     """Time, and share of the slower of the adapter's copy bandwidth and multiply-add rate."""
     rows = [
         (
             f["key"],
-            _device(f),
+            device_name(f),
             f"{f['seconds'] * 1e6:.1f}",
             f"{f['share']:.0%} of {f['limit']}",
             f"{f['bytes_per_second'] / 1e9:.3g}",
@@ -117,7 +99,7 @@ def generation(results: Results) -> Table:
         rows.append(
             (
                 found["system"] + (f", fusions {found['fusions']}" if "fusions" in found else ""),
-                _device(found),
+                device_name(found),
                 f"{found['model']} {found['dtype']}",
                 f"{(found['new_tokens'] - 1) / found['decode_seconds']:.1f}",
                 f"{found['prefill_seconds'] * 1e3:.0f}",
@@ -130,7 +112,7 @@ def generation(results: Results) -> Table:
     return Table("Qwen2.5", columns, rows, note)
 
 
-def _device(found: dict[str, Any]) -> str:
+def device_name(found: dict[str, Any]) -> str:
     what = (found.get("implementation"), found.get("backend"), "software" if found.get("software") else None)
     named = ", ".join(w for w in what if w)
     return f"{found['adapter']} ({named})" if named else str(found["adapter"])

@@ -87,6 +87,12 @@ def _dispatch(found: dict[str, Any]) -> list[str]:
         f"{base['naive_ratio']:.0f} times the cost of a dispatch",
         f"  published ({paper.SHORT}, {found['implementation']}, total/100, a submit each): {_published(found)}",
     ]
+    lines += [
+        f"  {known['put']['value'] * 1e6:.0f} us more put into each dispatch moved b by {known['share']['value']:.1%} "
+        f"of that ({known['label']}): {'found' if known['found'] else 'NOT FOUND'}"
+        for known in found["known"]
+    ]
+    lines += [f"  warning: {text}" for text in found["warnings"]]
     if plain := found.get("unpolled"):
         lines.append(f"  completion is told on a timer of {plain['empty_wait'] * 1e3:.0f} ms, which the above polls "
                      "past; without that, total/100 of a submit each would be "

@@ -28,24 +28,7 @@ def report(timed: None, webgpu_runner: Runner, effort: str, pytestconfig: pytest
         state.progress(f"dispatch: {text}")
 
     measured = measure_dispatch(webgpu_runner, quick=effort == "quick", progress=progress)
-    state.record(
-        "dispatch", adapter=measured.info.adapter, backend=measured.info.backend, software=measured.info.software,
-        implementation=measured.info.implementation, version=measured.info.version,
-        fence=measured.fence, clock_step=measured.clock_step,
-        empty_wait=measured.empty_wait.value, read_back=measured.read_back.value,
-        rows=[
-            {"label": label, "b": f.fit.b.value, "low": f.fit.b.low, "high": f.fit.b.high, "a": f.fit.a.value,
-             "naive": f.naive, "naive_ratio": f.naive_ratio, "total_over_n": f.total_over_n}
-            for label, f in measured.figures.items()
-        ],
-        unpolled=measured.unpolled and {
-            "empty_wait": measured.unpolled.empty_wait.value, "total_over_n": measured.unpolled.total_over_n,
-        },
-        phases={name: e.value for name, e in measured.phases.items()},
-        creation={name: e.value for name, e in measured.creation.items()},
-        transfers=[{"size": t.size, "write": t.write.value, "read": t.read.value} for t in measured.transfers],
-        cut=measured.cut, warnings=measured.warnings, seconds=measured.seconds,
-    )  # fmt: skip
+    state.record("dispatch", **measured.finding())
     return measured
 
 
@@ -57,6 +40,9 @@ def test_cost_of_a_dispatch(report: DispatchReport, label: str, benchmark: Any, 
         lacking = f"no shader-f16 on {report.info.adapter} ({report.info.backend})"
         pytest.skip(f"NOT MEASURED: {told[0]}" if told else lacking)
     fit = report.figures[label].fit
-    info = {"a": fit.a.value, "b": fit.b.value, "b_low": fit.b.low, "b_high": fit.b.high, "fence": report.fence}
+    figures = {"a": fit.a, "b": fit.b}
+    info: dict[str, Any] = {f"{n}{part}": v for n, e in figures.items() for part, v in
+                            (("", e.value), ("_low", e.low), ("_high", e.high))}  # fmt: skip
+    info |= {"naive": report.figures[label].naive, "fence": report.fence}
     assert replay(benchmark, fit.b.per_round, extra_info=info)
     state_of(pytestconfig).measured(report.info, f"dispatch, {label}", fit.b.per_round, fit.b.value, "dispatch")
