@@ -20,6 +20,11 @@ GENERATION = {
     "dispatches_per_token": 122,
     "prompt_tokens": 5, "new_tokens": 50, "prefill_seconds": 0.01, "decode_seconds": 0.1, **WHERE,
 }  # fmt: skip
+FUSION = {
+    "kind": "fusion", "model": "qwen2.5-0.5b", "dtype": "f32", "level": "+ rope", "dispatches": 483,
+    "token_seconds": 2e-3, "first_token_seconds": 0.01, "prompt_tokens": 5, "new_tokens": 50,
+    "gain": {"p": 0.002}, **WHERE,
+}  # fmt: skip
 PEER = {
     "kind": "generation", "system": "transformers, eager", "model": "qwen2.5-0.5b", "dtype": "f32",
     "prompt_tokens": 5, "new_tokens": 50, "prefill_seconds": 0.1, "decode_seconds": 1.0, "adapter": "cpu",
@@ -47,7 +52,7 @@ def test_the_paper_stands_alone_where_nothing_was_measured():
 
 
 def test_ours_stand_in_the_same_columns_and_unlike_things_are_labelled():
-    shown = tables(DISPATCH, GENERATION, PEER, KERNEL, {"kind": "conformance"})
+    shown = tables(DISPATCH, GENERATION, FUSION, PEER, KERNEL, {"kind": "conformance"})
     submits, one_pass = ours(shown["What a dispatch costs"])
     assert submits["single us"] == "125"
     assert submits["total/100 us"] == "9.17"
@@ -60,7 +65,9 @@ def test_ours_stand_in_the_same_columns_and_unlike_things_are_labelled():
     assert float(end["decode tok/s"]) == pytest.approx(490)
     assert "KV cache" in end["remark"]
     (fusion,) = ours(shown["Fusion"])
-    assert (fusion["dispatches"], fusion["first token ms"]) == ("122", "10.0")
+    assert (fusion["fusions"], fusion["dispatches"], fusion["first token ms"]) == ("+ rope", "483", "10.0")
+    assert float(fusion["tok/s"]) == pytest.approx(55 / 0.108, rel=1e-3)
+    assert fusion["remark"].startswith("p 0.002 against the row above")
     (kernel,) = ours(shown["Kernels"])
     assert (kernel["TFLOP/s"], kernel["share"]) == ("11", "40% of the multiply-add rate")
     (phases,) = ours(shown["Phases of a dispatch, us"])

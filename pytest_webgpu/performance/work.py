@@ -60,7 +60,7 @@ def _bytes(parts: list[str], tensor: Tensor, names: Numbers) -> float:
 def _touched(parts: list[str], name: str, names: Numbers) -> float | None:
     """Elements of a tensor that an op reads or writes, where these are not all of them."""
     tokens = names.get("tokens", 1)
-    if name == "weight" and "embedding" in parts:
+    if name == "weight" and parts[0] in ("embedding", "embedding_piece"):
         return names["rows"] * names["cols"]
     if name in ("k", "v") and "attention" in parts:
         return names["kv_heads"] * (names.get("start", 0) + tokens) * names["head_dim"]

@@ -34,15 +34,15 @@ def published() -> dict[str, Any]:
 def paper_tables(findings: Iterable[Finding], paper: Mapping[str, Any]) -> Iterator[Table]:
     """Dispatch costs, phases, fusion gains, end to end, kernels: the paper's rows, then ours.
 
-    `findings` are a report's: of kind "dispatch", "generation" and "kernel", as the suites record them.
+    `findings` are a report's: of kind "dispatch", "fusion", "generation" and "kernel", as the suites record them.
     """
-    by_kind: dict[str, list[Finding]] = {"dispatch": [], "generation": [], "kernel": []}
+    by_kind: dict[str, list[Finding]] = {"dispatch": [], "generation": [], "kernel": [], "fusion": []}
     for finding in findings:
         if finding["kind"] in by_kind:
             by_kind[finding["kind"]].append(finding)
     yield _dispatch(paper, by_kind["dispatch"])
     yield _phases(paper, by_kind["dispatch"])
-    yield _fusion(paper, by_kind["generation"])
+    yield _fusion(paper, by_kind["fusion"])
     yield _end_to_end(paper, by_kind["generation"])
     yield _kernels(paper, by_kind["kernel"])
 
@@ -91,12 +91,13 @@ def _fusion(paper: Mapping[str, Any], ours: Sequence[Finding]) -> Table:
          "no KV cache; tokens of prompt and answer together")
         for row in theirs["rows"]
     ]  # fmt: skip
-    rows += [
-        (OURS, f"{f['model']} {f['dtype']}, {_place(f)}", f["fusions"], str(f["dispatches_per_token"]),
-         f"{_together(f):.1f}", f"{1e3 * f['prefill_seconds']:.1f}", _remark(f))
-        for f in ours
-        if "fusions" in f
-    ]  # fmt: skip
+    for f in ours:
+        gain = f["gain"]
+        p = f"p {gain['p']:.2g} against the row above; " if gain else ""
+        each = f["token_seconds"]
+        together = (f["prompt_tokens"] + f["new_tokens"]) / (f["first_token_seconds"] + (f["new_tokens"] - 1) * each)
+        rows.append((OURS, f"{f['model']} {f['dtype']}, {_place(f)}", f["level"], str(f["dispatches"]),
+                     f"{together:.1f}", f"{1e3 * f['first_token_seconds']:.1f}", p + _remark(f)))  # fmt: skip
     note = theirs["operations"]["note"] + "; ours are dispatches as issued"
     return Table("Fusion", ("whose", "what", "fusions", "dispatches", "tok/s", "first token ms", "remark"), rows, note)
 

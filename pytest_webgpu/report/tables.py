@@ -23,7 +23,7 @@ def all_tables(results: Results) -> Iterable[Table]:
     from pytest_webgpu.report import dispatch_tables  # these are made of this module's Table
     from pytest_webgpu.report.implementations import differences
 
-    for make in (devices, conformance, differences, *dispatch_tables.ALL, kernels, races, generation):
+    for make in (devices, conformance, differences, *dispatch_tables.ALL, kernels, races, fusions, generation):
         table = make(results)
         if table.rows:
             yield table
@@ -88,6 +88,37 @@ def _faster(race: dict[str, Any]) -> str:
         return "faster"
     verdict = str(race["verdict"])
     return {"worse": "slower", "not worse": "not slower"}.get(verdict, verdict)
+
+
+GAINS = {"worse": "faster", "not worse": "no gain above 3 %", "cannot tell": "cannot tell"}  # of the level before
+
+
+def fusions(results: Results) -> Table:
+    """A model with each fusion added in turn: dispatches as issued, and the time against the level before, paired."""
+    rows = []
+    for f in results.of("fusion"):
+        gain, on_none, each = f["gain"], f["gain_on_none"], f["seconds_a_dispatch"]
+        rows.append(
+            (
+                f"{f['model']} {f['dtype']}",
+                device_name(f),
+                f["level"],
+                str(f["dispatches"]),
+                f"{1 / f['token_seconds']:.1f}",
+                f"{1e3 * f['first_token_seconds']:.1f}",
+                f"{_times(gain)}, p {gain['p']:.2g}: {GAINS[gain['verdict']]}" if gain else "",
+                _times(on_none) if on_none else "",
+                f"{1e6 * each:.1f}" if each is not None else "",
+                f"{f['apart'] / f['allowed']:.2g}",
+            )
+        )
+    columns = ("model", "on", "fusions", "dispatches a token", "tokens/s", "first token, ms", "gain on the level above",
+               "gain on none", "us a dispatch saved", "logits apart/allowed")  # fmt: skip
+    return Table("Fusions", columns, rows, "gain: times as fast, with its 95 % interval, by paired rounds")
+
+
+def _times(gain: dict[str, Any]) -> str:
+    return f"{gain['ratio']:.3f} [{gain['low']:.3f}, {gain['high']:.3f}]"
 
 
 def generation(results: Results) -> Table:

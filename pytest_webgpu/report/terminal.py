@@ -65,6 +65,7 @@ def summary(results: Results, width: int) -> list[str]:
     lines += _kernels(results, width)
     for mine, other, ratio, interval, verdict in tables.races(results).rows:
         lines.append(f"{mine}: {ratio} [{interval}] of the time of {other}: {verdict}")
+    lines += _fusions(results)
     for found in results.of("mutants"):
         lines += _mutants(found)
     for system, on, model, speed, first, count, right in tables.generation(results).rows:
@@ -108,6 +109,19 @@ def _kernels(results: Results, width: int) -> list[str]:
     shown = (f"{op} {share:.0%}" for op, share in sorted(best.items()))
     title = "kernels at the shapes of Qwen2.5-0.5B, best share of the adapter's own copy bandwidth or flops:"
     return [title, *_columns(shown, width)] if best else []
+
+
+def _fusions(results: Results) -> list[str]:
+    """Of each model the whole way from no fusion to the last level."""
+    ladders: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for f in results.of("fusion"):
+        ladders.setdefault((f["model"], f["dtype"], f["implementation"], f["backend"]), []).append(f)
+    return [
+        f"{' '.join(key[:2])}: {all_[0]['dispatches']} dispatches a token without fusions, {all_[-1]['dispatches']} "
+        f"with {len(all_) - 1} of them: {gain['ratio']:.2f} [{gain['low']:.2f}, {gain['high']:.2f}] times as fast"
+        for key, all_ in ladders.items()
+        if (gain := all_[-1]["gain_on_none"])
+    ]
 
 
 def _mutants(found: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from pytest_webgpu.performance.ablation import levels
 from pytest_webgpu.plugin import state_of
 
 
@@ -14,7 +15,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if not settings.named("model"):
             models.append(pytest.param("qwen2.5-0.5b", marks=pytest.mark.slow))
         metafunc.parametrize("model", models, scope="session")
-        metafunc.parametrize("dtype", settings["dtype"], scope="session")
+        dtypes = [*settings["dtype"]]
+        if "level" in metafunc.fixturenames and not settings.named("dtype"):  # one is enough to see what fusions bring
+            dtypes[1:] = [pytest.param(dtype, marks=pytest.mark.slow) for dtype in dtypes[1:]]
+        metafunc.parametrize("dtype", dtypes, scope="session")
+    if "level" in metafunc.fixturenames:
+        names = [level.name for level in levels(",".join(state_of(metafunc.config).settings["fusions"]))]
+        metafunc.parametrize("level", names, ids=[name.removeprefix("+ ") for name in names])
     if "peer" in metafunc.fixturenames:
         peers = [("cpu", "eager")]
         if torch.cuda.is_available():

@@ -1,0 +1,73 @@
+"""What each fusion brings, added in turn: dispatches as issued, time, and logits that stay where they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import pytest
+import torch
+
+from pytest_webgpu.gpu.job import Runner
+from pytest_webgpu.performance.ablation import Ablation, Rung, levels, measure_ablation
+from pytest_webgpu.performance.replay import replay, replayed_clock
+from pytest_webgpu.performance.stats import Comparison
+from pytest_webgpu.plugin import state_of
+from pytest_webgpu.qwen2 import reference
+from pytest_webgpu.qwen2.config import find_model
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """`allowed`: how far two right plans' logits may lie apart, each within the rule of qwen2.reference."""
+
+    measured: Ablation
+    allowed: float
+
+    def rung(self, name: str) -> tuple[Rung, Rung | None]:
+        """The level of that name, and the one before it."""
+        rungs = self.measured.rungs
+        index = next(i for i, r in enumerate(rungs) if r.level.name == name)
+        return rungs[index], rungs[index - 1] if index else None
+
+
+@pytest.fixture(scope="session")
+def ladder(timed: None, webgpu_runner: Runner, model: str, dtype: str, pytestconfig: pytest.Config) -> Ladder:
+    state = state_of(pytestconfig)
+    if webgpu_runner.info.software and model != "tiny":
+        pytest.skip(f"NOT MEASURED: {model} with and without fusions takes hours on a software adapter")
+    every = levels(",".join(state.settings["fusions"]))
+    found = measure_ablation(
+        webgpu_runner, find_model(model), dtype, every, library=state.kernels, progress=state.progress
+    )
+    first, prompt = found.first, find_model(model).drawn_prompt(found.prompt_tokens)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    verdict = reference.judge(find_model(model), prompt, first.tokens, first.logits, dtype, device)
+    assert verdict.ok, f"without fusions: {verdict}"
+    return Ladder(found, 2 * verdict.allowed)
+
+
+@pytest.mark.benchmark(timer=replayed_clock, group="fusions")
+def test_fusion(ladder: Ladder, webgpu_runner: Runner, level: str, benchmark: Any, pytestconfig: pytest.Config) -> None:
+    rung, before = ladder.rung(level)
+    state, info, of = state_of(pytestconfig), webgpu_runner.info, ladder.measured
+    state.record(
+        "fusion", model=of.model, dtype=of.dtype, level=level, fusions=rung.level.text, dispatches=rung.dispatches,
+        token_seconds=median(rung.token), first_token_seconds=median(rung.first_token),
+        prompt_tokens=of.prompt_tokens, new_tokens=of.new_tokens, gain=_brief(rung.gain),
+        gain_on_none=_brief(rung.gain_on_none), seconds_a_dispatch=of.seconds_a_dispatch(rung), apart=rung.apart,
+        allowed=ladder.allowed, compared=rung.compared, notes=rung.notes, adapter=info.adapter, backend=info.backend,
+        implementation=info.implementation, version=info.version, software=info.software,
+    )  # fmt: skip
+    named = {"dtype": of.dtype, "model": of.model}
+    state.counted(info, f"dispatches a token, {level}", rung.dispatches, {level: rung.dispatches}, **named)
+    assert before is None or rung.dispatches <= before.dispatches
+    assert rung.apart <= ladder.allowed, f"fusions {rung.level.text} move a logit by {rung.apart:.3g}"
+    assert replay(benchmark, rung.token, extra_info={**named, "dispatches": rung.dispatches})
+
+
+def _brief(c: Comparison | None) -> dict[str, Any] | None:
+    if c is None:
+        return None
+    return {"ratio": c.ratio, "low": c.low, "high": c.high, "p": c.p_slower, "verdict": c.verdict.value}
