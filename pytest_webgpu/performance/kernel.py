@@ -54,9 +54,11 @@ def time_kernels(
     roofline: Roofline | None = None,
     rounds: int = 20,
     budget: float = 2.0,
+    launches: Sequence[int] = LAUNCHES,
+    warm_up: float = 1.0,
     seed: int = 0,
 ) -> Times:
-    """Times the candidates, interleaved in random order; at most `budget` seconds each.
+    """Times the candidates at N of `launches`, interleaved in random order; at most `budget` seconds each.
 
     Raises KernelError or Unfit for a kernel that does not fit its dims, and GpuError as the runner does.
     """
@@ -64,11 +66,11 @@ def time_kernels(
     not_measured: dict[str, str] = {}
     with prepared(runner, candidates, seed) as made:
         variants = [
-            Variant(c.key, m.program, "one-pass", tuple(n * m.passes for n in LAUNCHES), rounds=rounds,
+            Variant(c.key, m.program, "one-pass", tuple(n * m.passes for n in launches), rounds=rounds,
                     budget_seconds=budget)
             for c, m in zip(candidates, made, strict=True)
         ]  # fmt: skip
-        samples = measure(runner, variants, seed)
+        samples = measure(runner, variants, seed, warm_up)
     for index, (candidate, one) in enumerate(zip(candidates, made, strict=True)):
         try:
             time = cost((r, n, k, s) for i, r, n, k, s in samples if i == index).b.scaled(one.passes)

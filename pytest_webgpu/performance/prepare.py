@@ -86,9 +86,9 @@ def prepared(runner: Runner, candidates: Sequence[Candidate], seed: int) -> Iter
         runner.run(Job((Drop((f"{PREFIX}*",)),)))
 
 
-def measure(runner: Runner, variants: Sequence[Variant], seed: int) -> list[Sample]:
+def measure(runner: Runner, variants: Sequence[Variant], seed: int, warm_up: float = 1.0) -> list[Sample]:
     deadline = 2 * sum(v.budget_seconds for v in variants) + 60
-    value = runner.run(Job((Measure(tuple(variants), seed, warm_up_seconds=1.0),)), deadline=deadline).values[0]
+    value = runner.run(Job((Measure(tuple(variants), seed, warm_up_seconds=warm_up),)), deadline=deadline).values[0]
     assert value is not None
     return [(int(i), int(r), int(n), int(k), float(s)) for i, r, n, k, s in value["samples"]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ def summary(results: Results, width: int) -> list[str]:
         right, total = (sum(column) for column in zip(*kernels, strict=True))
         cases = sum(int(row[2]) for row in checked.rows)
         lines.append(f"conformance: {right} of {total} kernels right, {cases} cases; largest error/bound by op:")
-        lines += _columns((f"{op} {share}{'' if _all(n) else ' WRONG'}" for op, n, _, share in checked.rows), width)
+        lines += _flowing((f"{op} {share}{'' if _all(n) else ' WRONG'}" for op, n, _, share in checked.rows), width)
     lines += implementations.summary(results)
     for found in results.of("dispatch"):
         lines += _dispatch(found)
@@ -108,7 +109,7 @@ def _kernels(results: Results, width: int) -> list[str]:
         best[found["op"]] = max(best.get(found["op"], 0), found["share"])
     shown = (f"{op} {share:.0%}" for op, share in sorted(best.items()))
     title = "kernels at the shapes of Qwen2.5-0.5B, best share of the adapter's own copy bandwidth or flops:"
-    return [title, *_columns(shown, width)] if best else []
+    return [title, *_flowing(shown, width)] if best else []
 
 
 def _fusions(results: Results) -> list[str]:
@@ -145,10 +146,8 @@ def _all(counts: str) -> bool:
     return right == total
 
 
-def _columns(cells: Iterable[str], width: int) -> list[str]:
-    """Cells side by side, down the columns."""
-    shown = list(cells)
-    size = max(map(len, shown)) + 2
-    across = max(1, (width - 2) // size)
-    down = -(-len(shown) // across)
-    return ["  " + "".join(cell.ljust(size) for cell in shown[row::down]).rstrip() for row in range(down)]
+def _flowing(cells: Iterable[str], width: int) -> list[str]:
+    """Behind each other, so that forty ops take a third of a screen; no cell is broken."""
+    text = ", ".join(cell.replace(" ", "\0") for cell in cells)
+    lines = textwrap.wrap(text, max(width, 40), initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    return [line.replace("\0", " ") for line in lines]
