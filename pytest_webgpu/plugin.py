@@ -6,6 +6,7 @@ there; 6 when tests that need WebGPU were selected and not one of them could be 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,12 +171,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     results, names = config.stash[_RESULTS], config.stash[_SETTINGS]["report"]
     if not results.outcomes and not names:
         return
-    from pytest_webgpu.report import files, terminal
+    from pytest_webgpu.report import files, github, terminal
 
     terminalreporter.section("WebGPU")
     for line in terminal.summary(results, terminalreporter._tw.fullwidth):
         terminalreporter.write_line(line)
-    for line in files.write(results, names, config.invocation_params.dir):
+    for line in [*files.write(results, names, config.invocation_params.dir), *github.write(results, os.environ)]:
         terminalreporter.write_line(line)
 
 

@@ -13,8 +13,6 @@ from pytest_webgpu.gate.fingerprint import fingerprint
 from pytest_webgpu.gate.store import Session, record, write
 from pytest_webgpu.gpu import adapters
 
-pytestmark = pytest.mark.usefixtures("imported_once")
-
 # each process that runs it takes the next value, so that one sees how many there were
 MEASURES = """
 from pathlib import Path

@@ -11,11 +11,12 @@ def render(results: Results) -> str:
     lines += [f"- failed: `{nodeid}`" for nodeid in results.failed]
     lines += [f"- skipped: {n} because {reason}" for reason, n in results.reasons.most_common()]
     for table in all_tables(results):
-        lines += ["", f"## {table.title}", "", _row(table.columns), _row(("---",) * len(table.columns))]
-        lines += [_row(row) for row in table.rows]
+        lines += ["", f"## {table.title}", "", row(table.columns), row(("---",) * len(table.columns))]
+        lines += map(row, table.rows)
         lines += ["", table.note] if table.note else []
     return "\n".join(lines) + "\n"
 
 
-def _row(cells: tuple[str, ...]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def row(cells: tuple[str, ...]) -> str:
+    """A line of a table."""
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

@@ -16,7 +16,8 @@ from pytest_webgpu import __version__
 class Record:
     """One finding of one test: plain JSON data.
 
-    `kind` is one of: device, conformance, dispatch, kernel, generation, comparison.
+    `kind` is one of: device, conformance, lacking, dispatch, kernel, generation, agreement, race, mutants, measurement,
+    count, canary, judgement, baseline-error.
     """
 
     nodeid: str
@@ -32,6 +33,7 @@ class Results:
     outcomes: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)
+    messages: dict[str, str] = field(default_factory=dict)  # the first line of what each failed test said
     notes: list[str] = field(default_factory=list)  # on baselines, for the end of the summary
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -49,6 +51,9 @@ class Results:
         elif report.outcome == "failed":
             self.outcomes["failed"] += 1
             self.failed.append(report.nodeid)
+            crash = getattr(report.longrepr, "reprcrash", None)
+            said = crash.message if crash is not None else str(report.longrepr or "")
+            self.messages[report.nodeid] = next(iter(said.strip().splitlines()), "")
         elif report.when == "call":
             self.outcomes["passed"] += 1
 

@@ -20,10 +20,11 @@ class Table:
 
 def all_tables(results: Results) -> Iterable[Table]:
     """Those that have rows, in the order in which a reader wants them."""
-    from pytest_webgpu.report import dispatch_tables  # these are made of this module's Table
+    from pytest_webgpu.report import dispatch_tables, gate  # these are made of this module's Table
     from pytest_webgpu.report.implementations import differences
 
-    for make in (devices, conformance, differences, *dispatch_tables.ALL, kernels, races, fusions, generation):
+    makers = (gate.changed, devices, conformance, differences, *dispatch_tables.ALL, kernels, races, fusions, generation)
+    for make in makers:
         table = make(results)
         if table.rows:
             yield table
