@@ -23,8 +23,8 @@ def all_tables(results: Results) -> Iterable[Table]:
     from pytest_webgpu.report import dispatch_tables, gate  # these are made of this module's Table
     from pytest_webgpu.report.implementations import differences
 
-    makers = (gate.changed, devices, conformance, differences, *dispatch_tables.ALL, kernels, races, fusions, generation)
-    for make in makers:
+    checked, timed = (devices, conformance, differences), (*dispatch_tables.ALL, kernels, races, fusions, generation)
+    for make in (gate.changed, *checked, *timed):
         table = make(results)
         if table.rows:
             yield table
