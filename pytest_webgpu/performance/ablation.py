@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_webgpu.compiler.fuse import FUSIONS, chosen
+from pytest_webgpu.compiler.plan import Plan
 from pytest_webgpu.gpu.job import Runner
 from pytest_webgpu.kernels.library import Library
 from pytest_webgpu.performance.stats import PAIRED_ROUNDS, Comparison, compare
@@ -51,7 +52,7 @@ class Rung:
 
     `gain` and `gain_on_none`: how many times as long the level before, and the unfused plan, took, paired (None for
     the first). `apart`: the largest distance of a logit from the unfused plan's over `compared` tokens, those up to the
-    first that differs.
+    first that differs. `plan`: of a token.
     """
 
     level: Level
@@ -64,6 +65,7 @@ class Rung:
     apart: float
     compared: int
     notes: tuple[str, ...]
+    plan: Plan
 
     @property
     def tokens_per_second(self) -> float:
@@ -117,14 +119,14 @@ def measure_ablation(
             firsts.append(generator.generate(prompt, new_tokens, logits=True))
         progress(f"{model.name} {dtype}: {len(made)} levels, {rounds} rounds, interleaved")
         timed = _rounds(made, prompt, new_tokens, rounds, seed)
-        notes = [tuple(g.notes) for g in made]
+        notes, plans = [tuple(g.notes) for g in made], [g.plan(1) for g in made]
     rungs: list[Rung] = []
-    for level, runs, first, told in zip(chosen_levels, timed, firsts, notes, strict=True):
+    for level, runs, first, told, plan in zip(chosen_levels, timed, firsts, notes, plans, strict=True):
         token = _minima(runs, "decode_seconds", new_tokens - 1)
         before, none = (compare(token, rungs[at].token) if rungs else None for at in (-1, 0))
         rungs.append(Rung(
             level, round(runs[0][0].counts_per_token["dispatches"]), token, _minima(runs, "prefill_seconds", 1),
-            before, none, tuple(first.tokens), *distance(firsts[0], first), told,
+            before, none, tuple(first.tokens), *distance(firsts[0], first), told, plan,
         ))  # fmt: skip
     return Ablation(model.name, dtype, prompt_tokens, new_tokens, tuple(rungs), firsts[0])
 

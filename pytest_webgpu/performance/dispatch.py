@@ -105,7 +105,7 @@ def measure_dispatch(
     try:
         progress("the clock and an empty wait")
         waits = _value(runner.run(Job((MeasureWaits(),))).values[0])
-        _prepare(runner, chosen)
+        prepare(runner, chosen)
         progress(f"{len(chosen)} variants, interleaved")
         least = max(1e-3, 100 * waits["clock_step_seconds"])
         figures, cut, plain = _lines(runner, chosen, effort, least, seed)
@@ -142,7 +142,7 @@ def measure_dispatch(
     return dataclasses.replace(report, warnings=tuple(artefacts(report)))
 
 
-def _prepare(runner: Runner, chosen: list[Setup]) -> None:
+def prepare(runner: Runner, chosen: list[Setup]) -> None:
     """Makes the programs, and checks that dispatches are done: each adds one to its element."""
     issued = 5
     for setup in {s.program: s for s in chosen}.values():

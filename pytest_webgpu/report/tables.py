@@ -23,7 +23,8 @@ def all_tables(results: Results) -> Iterable[Table]:
     from pytest_webgpu.report import dispatch_tables, gate  # these are made of this module's Table
     from pytest_webgpu.report.implementations import differences
 
-    checked, timed = (devices, conformance, differences), (*dispatch_tables.ALL, kernels, races, fusions, generation)
+    checked = (devices, conformance, differences)
+    timed = (*dispatch_tables.ALL, kernels, races, fusions, predictions, generation)
     for make in (gate.changed, *checked, *timed):
         table = make(results)
         if table.rows:
@@ -120,6 +121,22 @@ def fusions(results: Results) -> Table:
 
 def _times(gain: dict[str, Any]) -> str:
     return f"{gain['ratio']:.3f} [{gain['low']:.3f}, {gain['high']:.3f}]"
+
+
+def predictions(results: Results) -> Table:
+    """A token's time by the cost model, three ways, and what it takes. The error: predicted over measured, less 1."""
+    rows = []
+    for f in results.of("prediction"):
+        told = [
+            f"{1e3 * one['predicted']:.3g} ({one['error']:+.0%})" if (one := f["ways"].get(way)) else ""
+            for way in ("sum", "overlapped", "kernels")
+        ]
+        what = (f"{f['model']} {f['dtype']}", device_name(f), f["level"], str(f["dispatches"]))
+        rows.append((*what, f"{f['bytes'] / 1e6:.3g}", f"{1e3 * f['measured']:.3g}", *told))
+    columns = ("model", "on", "fusions", "dispatches", "MB", "measured, ms", "parts added up, ms",
+               "host or device, ms", "the same by kernels, ms")  # fmt: skip
+    notes = dict.fromkeys(f"{device_name(f)}: {f['parts']}" for f in results.of("prediction"))
+    return Table("Cost model", columns, rows, "; ".join(notes))
 
 
 def generation(results: Results) -> Table:

@@ -66,7 +66,7 @@ def summary(results: Results, width: int) -> list[str]:
     lines += _kernels(results, width)
     for mine, other, ratio, interval, verdict in tables.races(results).rows:
         lines.append(f"{mine}: {ratio} [{interval}] of the time of {other}: {verdict}")
-    lines += _fusions(results)
+    lines += [*_fusions(results), *_predictions(results)]
     for found in results.of("mutants"):
         lines += _mutants(found)
     for system, on, model, speed, first, count, right in tables.generation(results).rows:
@@ -122,6 +122,16 @@ def _fusions(results: Results) -> list[str]:
         f"with {len(all_) - 1} of them: {gain['ratio']:.2f} [{gain['low']:.2f}, {gain['high']:.2f}] times as fast"
         for key, all_ in ladders.items()
         if (gain := all_[-1]["gain_on_none"])
+    ]
+
+
+def _predictions(results: Results) -> list[str]:
+    """The cost model's errors where each kernel was timed by itself: without fusions and with all."""
+    return [
+        f"cost model, {f['model']} {f['dtype']}, {f['dispatches']} dispatches: {1e3 * f['measured']:.3g} ms a token; "
+        + ", ".join(f"{way} {1e3 * one['predicted']:.3g} ({one['error']:+.0%})" for way, one in f["ways"].items())
+        for f in results.of("prediction")
+        if "kernels" in f["ways"]
     ]
 
 

@@ -3,8 +3,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pytest_webgpu.performance.ablation import levels
+from pytest_webgpu.gpu.job import Runner
+from pytest_webgpu.performance.ablation import levels, measure_ablation
 from pytest_webgpu.plugin import state_of
+from pytest_webgpu.qwen2 import reference
+from pytest_webgpu.qwen2.config import find_model
+
+from .running import Ladder
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -27,3 +32,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if torch.cuda.is_available():
             peers += [("cuda", "eager"), ("cuda", "compiled")]
         metafunc.parametrize("peer", peers, ids="-".join)
+
+
+@pytest.fixture(scope="session")
+def ladder(timed: None, webgpu_runner: Runner, model: str, dtype: str, pytestconfig: pytest.Config) -> Ladder:
+    state = state_of(pytestconfig)
+    if webgpu_runner.info.software and model != "tiny":
+        pytest.skip(f"NOT MEASURED: {model} with and without fusions takes hours on a software adapter")
+    every = levels(",".join(state.settings["fusions"]))
+    found = measure_ablation(
+        webgpu_runner, find_model(model), dtype, every, library=state.kernels, progress=state.progress
+    )
+    first, prompt = found.first, find_model(model).drawn_prompt(found.prompt_tokens)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    verdict = reference.judge(find_model(model), prompt, first.tokens, first.logits, dtype, device)
+    assert verdict.ok, f"without fusions: {verdict}"
+    return Ladder(found, 2 * verdict.allowed)

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_webgpu.compiler.plan import Plan
 from pytest_webgpu.gpu.job import Runner
+from pytest_webgpu.performance.ablation import Ablation, Rung
 from pytest_webgpu.qwen2.config import Model, find_model
 from pytest_webgpu.qwen2.generate import Generation, Generator
 from pytest_webgpu.state import State
@@ -85,6 +86,20 @@ class Running:
             "generation", system=system, model=self.model.name, dtype=self.dtype, prompt_tokens=len(self.prompt),
             new_tokens=new_tokens, prefill_seconds=prefill, decode_seconds=decode, **more,
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """`allowed`: how far two right plans' logits may lie apart, each within the rule of qwen2.reference."""
+
+    measured: Ablation
+    allowed: float
+
+    def rung(self, name: str) -> tuple[Rung, Rung | None]:
+        """The level of that name, and the one before it."""
+        rungs = self.measured.rungs
+        index = next(i for i, r in enumerate(rungs) if r.level.name == name)
+        return rungs[index], rungs[index - 1] if index else None
 
 
 def require_swapped(state: State, plan: Plan, names: Iterable[str]) -> None:

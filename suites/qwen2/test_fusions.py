@@ -2,50 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 import pytest
-import torch
 
 from pytest_webgpu.gpu.job import Runner
-from pytest_webgpu.performance.ablation import Ablation, Rung, levels, measure_ablation
 from pytest_webgpu.performance.replay import replay, replayed_clock
 from pytest_webgpu.performance.stats import Comparison
 from pytest_webgpu.plugin import state_of
-from pytest_webgpu.qwen2 import reference
-from pytest_webgpu.qwen2.config import find_model
 
-
-@dataclass(frozen=True)
-class Ladder:
-    """`allowed`: how far two right plans' logits may lie apart, each within the rule of qwen2.reference."""
-
-    measured: Ablation
-    allowed: float
-
-    def rung(self, name: str) -> tuple[Rung, Rung | None]:
-        """The level of that name, and the one before it."""
-        rungs = self.measured.rungs
-        index = next(i for i, r in enumerate(rungs) if r.level.name == name)
-        return rungs[index], rungs[index - 1] if index else None
-
-
-@pytest.fixture(scope="session")
-def ladder(timed: None, webgpu_runner: Runner, model: str, dtype: str, pytestconfig: pytest.Config) -> Ladder:
-    state = state_of(pytestconfig)
-    if webgpu_runner.info.software and model != "tiny":
-        pytest.skip(f"NOT MEASURED: {model} with and without fusions takes hours on a software adapter")
-    every = levels(",".join(state.settings["fusions"]))
-    found = measure_ablation(
-        webgpu_runner, find_model(model), dtype, every, library=state.kernels, progress=state.progress
-    )
-    first, prompt = found.first, find_model(model).drawn_prompt(found.prompt_tokens)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    verdict = reference.judge(find_model(model), prompt, first.tokens, first.logits, dtype, device)
-    assert verdict.ok, f"without fusions: {verdict}"
-    return Ladder(found, 2 * verdict.allowed)
+from .running import Ladder
 
 
 @pytest.mark.benchmark(timer=replayed_clock, group="fusions")

@@ -1,0 +1,46 @@
+"""A token's time predicted from parts that were measured each on its own, beside what it takes at each level of fusion.
+
+Each kernel's own time is measured, for that way of predicting, without fusions and with all.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+import pytest
+
+from pytest_webgpu.gpu.job import Runner
+from pytest_webgpu.performance.predict import Parts, finding, kernels_seconds, measure_parts, predict_rung
+from pytest_webgpu.performance.replay import replay, replayed_clock
+from pytest_webgpu.plugin import state_of
+
+from .running import Ladder
+
+
+@pytest.fixture(scope="session")
+def parts(timed: None, webgpu_runner: Runner, pytestconfig: pytest.Config) -> Parts:
+    state_of(pytestconfig).progress("cost model: a dispatch, copy bandwidth and multiply-add rate")
+    return measure_parts(webgpu_runner)
+
+
+@pytest.mark.benchmark(timer=replayed_clock, group="cost model")
+def test_prediction(
+    ladder: Ladder, parts: Parts, webgpu_runner: Runner, level: str, benchmark: Any, pytestconfig: pytest.Config
+) -> None:
+    state, info, of = state_of(pytestconfig), webgpu_runner.info, ladder.measured
+    rung, _ = ladder.rung(level)
+    kernels = None
+    if rung in (of.rungs[0], of.rungs[-1]):
+        state.progress(f"cost model: the kernels of {of.model} {of.dtype}, fusions {level}, each by itself")
+        start = of.prompt_tokens + of.new_tokens // 2
+        kernels = kernels_seconds(webgpu_runner, rung.plan, state.kernels.all(), start)
+    token, ways = predict_rung(parts, of, rung, kernels)
+    state.record(
+        "prediction", **finding(of, rung, token, ways), adapter=info.adapter, backend=info.backend,
+        implementation=info.implementation, version=info.version, software=info.software, parts=str(parts),
+    )  # fmt: skip
+    assert all(p.predicted > 0 for p in ways.values())
+    assert token.dispatches == rung.dispatches, "the work is that of the plan, which issues what was counted"
+    predicted = {way: p.predicted for way, p in ways.items()}
+    assert replay(benchmark, rung.token, extra_info={"predicted": predicted, "measured": median(rung.token)})
