@@ -44,7 +44,10 @@ def race(state: State, runner: Runner, kernel: KernelSource, dims: dict[str, int
     if not others:
         pytest.skip(f"NOT MEASURED: there is no other kernel of {op.name} that runs at {mine.key}")
     state.progress(f"bench: {mine.key} against {', '.join(other.kernel.name for other in others)}")
-    found = [(o.kernel.name, c) for o, c in zip(others, compare_kernels(runner, mine, others), strict=True)]
+    raced = compare_kernels(runner, mine, others)
+    found = [(other.kernel.name, c) for other, c in raced.compared]
+    for slow, times in raced.behind:
+        state.progress(f"bench: {slow.kernel.name} left out: a first look finds it {times:.1f} times slower")
     against = state.settings["against"]
     for name, c in found:
         file, line = place_of(kernel) or (None, None)

@@ -182,7 +182,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
-    machine_info["webgpu"] = config.stash[_RESULTS].of("device")
+    machine_info["webgpu"] = [device["machine"] for device in config.stash[_RESULTS].of("device")]
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from pytest_webgpu.gate.fingerprint import Fingerprint
 from pytest_webgpu.performance.replay import replay
 
 pytest_plugins = ["pytester"]
@@ -38,6 +39,14 @@ def test_its_own_options_go_on_working(pytester):
     again.assert_outcomes(passed=2)
     again.stdout.fnmatch_lines(["*test_item*(0001_first)*"])
     pytester.runpytest_inprocess("--benchmark-skip").assert_outcomes(skipped=2)
+
+
+def test_the_fingerprint_stands_in_machine_info(pytester):
+    pytester.makepyfile(SUITE.replace("test_item(benchmark", "test_item(webgpu_runner, benchmark"))
+    pytester.runpytest_inprocess("--benchmark-json=out.json").assert_outcomes(passed=2)
+    (told,) = json.loads((pytester.path / "out.json").read_text())["machine_info"]["webgpu"]
+    assert Fingerprint.from_dict(told).as_dict() == told
+    assert told["cpu"]
 
 
 @pytest.mark.parametrize("option", ["--benchmark-disable", "-n1"])
