@@ -166,20 +166,42 @@ class Generator:
 
     def generate(self, prompt: Sequence[int], new_tokens: int, logits: bool = False) -> Generation:
         """Exactly `new_tokens` greedy tokens after `prompt` (token ids); the end of a sequence is ignored."""
+        prompt, chunks = self._ready(prompt, new_tokens)
+        prefill, rows = self._prefill(prompt, chunks, logits)
+        generation = Generation([], len(prompt), prefill, 0.0, 0.0)
+        if new_tokens > 1:
+            rows += self._decode(new_tokens - 1, logits, generation)
+        generation.tokens = self._said(len(prompt), new_tokens)
+        if logits:
+            generation.logits = np.concatenate(rows)
+        return generation
+
+    def stream(self, prompt: Sequence[int], new_tokens: int, block: int = 8) -> Iterator[list[int]]:
+        """The same tokens as they come, `block` at a time: the host looks only then, so a stop may waste one block."""
+        prompt, chunks = self._ready(prompt, new_tokens)
+        self._prefill(prompt, chunks, False)
+        done = 1
+        yield self._said(len(prompt), 1)
+        while done < new_tokens:
+            count = min(block, new_tokens - done)
+            self._run(RunProgram(self.session.program(self.plans[1], "body"), count))
+            yield self._said(len(prompt) + done, count)
+            done += count
+
+    def _ready(self, prompt: Sequence[int], new_tokens: int) -> tuple[list[int], list[Chunk]]:
+        """The prompt as it will be run, with every plan for it on the runner."""
         prompt = [int(t) for t in prompt]
         self._check(prompt, new_tokens)
         chunks = self.chunked(len(prompt))
         steps = {c.length for c in chunks} | ({1} if new_tokens > 1 else set())
         self.session.load(*(self.plan(s) for s in sorted(steps)))
-        prefill, rows = self._prefill(prompt, chunks, logits)
-        generation = Generation([], len(prompt), prefill, 0.0, 0.0)
-        if new_tokens > 1:
-            rows += self._decode(new_tokens - 1, logits, generation)
-        log = ReadBuffer(self.session.name("log"), 4 * len(prompt), 4 * new_tokens)
-        generation.tokens = np.frombuffer(self._run(log).blob(0), np.int32).tolist()
-        if logits:
-            generation.logits = np.concatenate(rows)
-        return generation
+        return prompt, chunks
+
+    def _said(self, position: int, count: int) -> list[int]:
+        """The log that the device keeps of its tokens."""
+        log = ReadBuffer(self.session.name("log"), 4 * position, 4 * count)
+        said: list[int] = np.frombuffer(self._run(log).blob(0), np.int32).tolist()
+        return said
 
     def _check(self, prompt: list[int], new_tokens: int) -> None:
         if not prompt:
