@@ -121,7 +121,7 @@ class State:
         self.record(
             "device", adapter=info.adapter, backend=info.backend, implementation=info.implementation,
             version=info.version, driver=info.driver, software=info.software, findings=probe(runner),
-            machine=_fingerprint(info),
+            machine=_fingerprint(info).as_dict(),
         )  # fmt: skip
         return runner
 
