@@ -97,6 +97,9 @@ TABLE: tuple[Setting, ...] = (
             choices=("off", "warn", "fail", "strict"), environment=True),
     Setting("gate-processes", "fresh processes of which a figure is the least: 3 where --webgpu-gate or "
             "--webgpu-update-baselines asks, else 1", metavar="N"),
+    Setting("gate-self-test", "judge this machine against itself, and slowdowns of 5, 10 and 20 % that are real work; "
+            "say how many were called worse, then stop", "flag", False),
+    Setting("gate-sessions", "sessions of the self-test, and trials of its paired rule", default="10", metavar="N"),
     Setting("accept-near-miss", "compare also with baselines of another driver, OS, CPU or version of the "
             "implementation, until there are three of this one", "flag", False),
     Setting("report", "write a report; the suffix says how: .json, .md, .html", "lines", (), metavar="FILE"),

@@ -83,11 +83,13 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     settings = options.resolve(config)
-    if not settings["list"]:
+    if not (settings["list"] or settings["gate-self-test"]):
         return None
+    from pytest_webgpu import selftest
     from pytest_webgpu.report import terminal
 
-    print("\n".join(terminal.adapters()))
+    for line in terminal.adapters() if settings["list"] else selftest.run(config, settings):
+        print(line, flush=True)
     return 0
 
 

@@ -30,10 +30,12 @@ class Rate:
 
     @property
     def share(self) -> float:
-        return self.hits / self.trials
+        return self.hits / self.trials if self.trials else 0.0
 
     @property
     def interval(self) -> tuple[float, float]:
+        if not self.trials:
+            return 0.0, 1.0
         interval = scipy_stats.binomtest(self.hits, self.trials).proportion_ci(method="exact")
         return float(interval.low), float(interval.high)
 
