@@ -122,12 +122,21 @@ def test_what_is_stored_is_the_truth(dtype, storage):
 def test_packed_words_are_as_wgsl_reads_them():
     halves = packing.pack(np.float16([1.0, -2.0, 0.5]), "f16", "f16x2")
     assert halves == bytes.fromhex("003c00c0") + bytes.fromhex("0038")
-    block = packing.pack(np.arange(32) % 16, "q4", "q4_32")
+    block = packing.pack(packing.MANTISSA * (np.arange(32) % 16), "q4", "q4_32")
     scale, zero = np.frombuffer(block[:4], np.float16)
-    assert (scale, zero) == (1, 0)
+    assert (scale, zero) == (packing.MANTISSA, 0)
     assert block[4:8] == bytes.fromhex("10325476")  # lowest nibble first
 
 
 def test_subnormals_are_not_stored():
     kept = packing.round_to(np.array([1e-5, -1e-39, 1e6]), "f16")
     assert kept.tolist() == [0, 0, 65504]
+
+
+@pytest.mark.parametrize("pattern", list(PATTERNS))
+def test_four_bit_blocks_hold_what_was_rounded_to_them(pattern):
+    """The reference reads the rounded values, the kernel their packing: the same numbers, or no kernel is right."""
+    drawn = PATTERNS[pattern]((6, 64), np.random.default_rng(3))
+    kept = packing.round_to(drawn, "q4", "q4_32")
+    again = packing.unpack(packing.pack(kept, "q4", "q4_32"), "q4", "q4_32", kept.shape)
+    np.testing.assert_array_equal(again, kept)

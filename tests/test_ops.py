@@ -12,7 +12,7 @@ from pytest_webgpu.ops.contract import Below, all_ops, get
 
 DIMS = {"heads": 4, "kv_heads": 2, "head_dim": 8, "half": 3, "tokens": 3, "capacity": 9, "rows": 5, "cols": 33, "k": 16,
         "n": 12, "vocab": 41, "size": 200, "d0": 2, "d1": 3, "d2": 4, "d3": 5, "a_size": 130, "b_size": 70, "a_cols": 5,
-        "b_cols": 2}  # fmt: skip
+        "b_cols": 2, "blocks": 3}  # fmt: skip
 SCALARS = {"start": 4, "offset": 7, "s0": 60, "s1": 20, "s2": 5, "s3": 1, "scale": 0.35,
            "a_offset": 3, "a0": 60, "a1": 20, "a2": 5, "a3": 1, "b_offset": 2, "b0": 0, "b1": 20, "b2": 0, "b3": 2}
 GENERATOR = torch.Generator().manual_seed(0)
@@ -141,3 +141,19 @@ def test_copy_transposes_and_broadcasts():
     assert torch.equal(turned[0, 0], x.double().reshape(3, 4).T)
     same = get("copy").reference({"x": x}, {"d0": 1, "d1": 2, "d2": 1, "d3": 2, "s1": 0, "s3": 1, "offset": 5})["out"]
     assert same.flatten().tolist() == [5, 6, 5, 6]
+
+
+@pytest.mark.parametrize("halves", [0, 1])
+def test_four_bit_weights_unpacked_one_by_one(halves):
+    packed = torch.randint(0, 1 << 32, (5, 8), generator=GENERATOR)
+    scale, zero, x = randn(5, 2), randn(5, 2), randn(3, 64)
+    weight = torch.empty(5, 64)
+    for row in range(5):
+        for i in range(64):
+            at = i % 32
+            nibble = 2 * (at % 16) + at // 16 if halves else at
+            q = int(packed[row, 4 * (i // 32) + nibble // 8]) >> 4 * (nibble % 8) & 15
+            weight[row, i] = (q - zero[row, i // 32]) * scale[row, i // 32]
+    torch.testing.assert_close(get("linear_q4")(x, packed, scale, zero, halves), x @ weight.T)
+    middle = get("linear_q4")(x, packed, scale, torch.full((5, 2), 8.0), halves)
+    torch.testing.assert_close(get("linear_q4")(x, packed, scale, None, halves), middle)

@@ -16,6 +16,7 @@ Array = NDArray[Any]
 NUMPY: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32, "i8": np.int8}
 RANGE = {"f32": (2.0**-126, 3.4028234663852886e38), "f16": (2.0**-14, 65504.0)}  # least normal, largest
 BLOCK = 32
+MANTISSA, LEAST_SCALE = 1.3125, 2.0**-14
 
 
 def round_to(values: Array, dtype: str, storage: str = "plain") -> Array:
@@ -55,9 +56,12 @@ def _pack_q4(values: Array) -> bytes:
     flat = values.astype(np.float32).ravel()
     blocks = np.zeros((-(-flat.size // BLOCK), BLOCK), np.float32)
     blocks.ravel()[: flat.size] = flat
-    low, high = blocks.min(1), blocks.max(1)
-    scale = np.maximum((high - low) / 15, 1e-3).astype(np.float16)
-    zero = np.rint(np.clip(-low / scale.astype(np.float32), 0, 15)).astype(np.float16)
+    # Scales are MANTISSA times a power of two, zero points whole, and zero can be held: so packing what was unpacked
+    # gives the same values again, although a smaller scale may do for them.
+    low, high = np.minimum(blocks.min(1), 0), np.maximum(blocks.max(1), 0)
+    exponent = np.ceil(np.log2(np.maximum((high - low) / (15 * MANTISSA), LEAST_SCALE)))
+    scale = (MANTISSA * np.exp2(np.clip(exponent, -14, 14))).astype(np.float16)
+    zero = np.clip(np.rint(-low / scale.astype(np.float32)), 0, 15).astype(np.float16)
     nibbles = np.rint(blocks / scale[:, None].astype(np.float32) + zero[:, None].astype(np.float32))
     nibbles = np.clip(nibbles, 0, 15).astype(np.uint32).reshape(-1, 4, 8)
     words = (nibbles << (4 * np.arange(8, dtype=np.uint32))).sum(2, dtype=np.uint32)

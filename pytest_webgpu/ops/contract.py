@@ -29,7 +29,9 @@ __all__ = [
 ]  # fmt: skip
 
 Names: TypeAlias = Mapping[str, int | float]
-SHIPPED = ("elementwise", "norm", "linear", "attention", "cache", "sampling", "reduce", "fused", "primitive")
+SHIPPED = (
+    "elementwise", "norm", "linear", "attention", "cache", "sampling", "reduce", "quantised", "fused", "primitive",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

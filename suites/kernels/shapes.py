@@ -29,6 +29,7 @@ def dims_of(op: str, tokens: int, software: bool = False) -> dict[str, int] | No
         "embedding": {"rows": tokens, "vocab": vocab, "cols": hidden},
         "swiglu": {"rows": tokens, "cols": inner},
         "linear": {"rows": tokens, "k": hidden, "n": vocab if tokens == 1 else qkv},
+        "linear_q4": {"rows": tokens, "blocks": hidden // 32, "n": inner},
         "linear+add": {"rows": tokens, "k": hidden, "n": hidden},
         "linear+swiglu": {"rows": tokens, "k": hidden, "n": inner},
         "rms_norm+linear": {"rows": tokens, "k": hidden, "n": qkv},
