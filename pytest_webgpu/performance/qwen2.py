@@ -32,7 +32,9 @@ ROUNDS = 5
 LONG_PROMPT = 512
 
 
-def measure_webgpu(runner: Runner, model: Model, dtype: str, prompt: int, new: int, fusions: str) -> dict[str, Any]:
+def measure_webgpu(
+    runner: Runner, model: Model, dtype: str, prompt: int, new: int, fusions: str, times: int = ROUNDS
+) -> dict[str, Any]:
     """Decode after a short prompt, time to first token of a long one, and where a token's time goes."""
     generator = Generator(model, runner, dtype, fusions, capacity=max(prompt + new, LONG_PROMPT + 16))
     steps = sorted({c.length for c in generator.chunked(prompt)} | {1})
@@ -48,8 +50,8 @@ def measure_webgpu(runner: Runner, model: Model, dtype: str, prompt: int, new: i
             again = Generator(model, runner, dtype, fusions, generator.capacity)
             for n in steps:
                 again.plan(n)
-        rounds = [generator.generate(model.drawn_prompt(prompt), new) for _ in range(ROUNDS)]
-        long = [generator.generate(model.drawn_prompt(LONG_PROMPT), 1).prefill_seconds for _ in range(ROUNDS + 1)][1:]
+        rounds = [generator.generate(model.drawn_prompt(prompt), new) for _ in range(times)]
+        long = [generator.generate(model.drawn_prompt(LONG_PROMPT), 1).prefill_seconds for _ in range(times + 1)][1:]
         plan = generator.plan(1)
         program = generator.session.program(plan, "body")
         return {
@@ -110,12 +112,16 @@ def _shape(dims: Any) -> str:
     return " ".join(f"{k}={v}" for k, v in dims.items())
 
 
-def measure_cuda(model: Model, dtype: str, prompt: int, new: int, methods: Sequence[str]) -> Iterator[dict[str, Any]]:
+def measure_cuda(
+    model: Model, dtype: str, prompt: int, new: int, methods: Sequence[str], rounds: int
+) -> Iterator[dict[str, Any]]:
     """transformers on CUDA with the same weights: eager, and compiled with a static cache and CUDA graphs."""
+    if not methods:
+        return
     bare = reference.transformers_model(model, dtype, "cuda")
     for method in methods:
-        speed = peer.measure(bare, model.drawn_prompt(prompt), new, method, ROUNDS)
-        long = peer.measure(bare, model.drawn_prompt(LONG_PROMPT), 2, method, ROUNDS)
+        speed = peer.measure(bare, model.drawn_prompt(prompt), new, method, rounds)
+        long = peer.measure(bare, model.drawn_prompt(LONG_PROMPT), 1, method, rounds)
         yield asdict(speed) | {f"first_token_{LONG_PROMPT}_ms": long.first_token_ms}
 
 
@@ -125,6 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dtypes", nargs="+", default=["f32", "f16"])
     parser.add_argument("--prompt", type=int, default=32)
     parser.add_argument("--new", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="generations, of which the median is taken")
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--implementation", default="wgpu-native")
     parser.add_argument("--adapter")
@@ -147,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         model = find_model(name)
         for dtype in asked.dtypes:
             row = {"model": model.name, "dtype": dtype, "fusions": asked.fusions}
-            ours = measure_webgpu(runner, model, dtype, asked.prompt, asked.new, asked.fusions)
+            ours = measure_webgpu(runner, model, dtype, asked.prompt, asked.new, asked.fusions, asked.rounds)
             logits = ours.pop("logits")
             row["webgpu"] = ours | {"share_of_copy": ours["weight_bytes"] / (ours["token_ms"] * 1e-3) / copy}
             print(f"{name} {dtype} webgpu: {_brief(row['webgpu'])}", flush=True)
@@ -157,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 verdict = reference.judge(model, model.drawn_prompt(asked.prompt), said, logits, dtype, device)
                 row["verdict"] = {"ok": verdict.ok, "text": str(verdict)}
                 print(f"  {verdict}", flush=True)
-            for speed in measure_cuda(model, dtype, asked.prompt, asked.new, asked.cuda) if asked.cuda else ():
+            for speed in measure_cuda(model, dtype, asked.prompt, asked.new, asked.cuda, asked.rounds):
                 row[f"cuda_{speed['method']}"] = speed
                 ratio = speed["token_ms"] / ours["token_ms"]
                 print(f"  cuda {speed['method']}: {_brief(speed)}; webgpu is {ratio:.2f} x as fast", flush=True)
