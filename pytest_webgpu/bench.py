@@ -48,13 +48,17 @@ def race(state: State, runner: Runner, kernel: KernelSource, dims: dict[str, int
     found = [(other.kernel.name, c) for other, c in raced.compared]
     for slow, times in raced.behind:
         state.progress(f"bench: {slow.kernel.name} left out: a first look finds it {times:.1f} times slower")
+    if state.settings["trace"]:
+        state.trace(
+            runner, state.settings["model"][0], state.settings["dtype"][0], state.kernels.with_swaps([kernel])
+        )  # fmt: skip
     against = state.settings["against"]
     for name, c in found:
         file, line = place_of(kernel) or (None, None)
         other = f"{name} of {against}" if against else name
         state.record(
             "race", mine=mine.key, other=other, verdict=c.verdict.value, ratio=c.ratio, low=c.low, high=c.high,
-            rounds=c.rounds, against=against, file=file, line=line,
+            faster=c.faster, rounds=c.rounds, against=against, file=file, line=line,
         )  # fmt: skip
         if against:
             told = f"{mine.key} takes {c.ratio:.3f} [{c.low:.3f}, {c.high:.3f}] of what {other} takes"

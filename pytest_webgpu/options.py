@@ -85,6 +85,8 @@ TABLE: tuple[Setting, ...] = (
     Setting("bench", "also time the .wgsl files on the command line against the shipped variants", "flag", False),
     Setting("dims", "dims to time at, NAME=INTEGER separated by commas", "lines", (), metavar="DIMS"),
     Setting("against", "time against the kernels of a git revision, or against a file", metavar="REV"),
+    Setting("trace", "write a timeline of one token (Perfetto's JSON), of --webgpu-model with the kernel that is timed",
+            metavar="FILE"),
     # the model
     Setting("model", "tiny, qwen2.5-0.5b, qwen2.5-1.5b, or a folder in Hugging Face layout", "words", ("tiny",),
             metavar="MODEL"),

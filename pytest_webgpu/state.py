@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_webgpu.kernels.library import Library
     from pytest_webgpu.kernels.source import KernelSource
     from pytest_webgpu.ops.contract import Contract
+    from pytest_webgpu.performance.timeline import TraceFile
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,22 @@ class State:
     def _ops_registered(self) -> bool:
         self.config.hook.pytest_webgpu_register_ops(config=self.config)
         return True
+
+    def trace(self, runner: Runner, model: str, dtype: str, library: Library) -> None:
+        """Adds a timeline of one token to the file of `--webgpu-trace`, and records the memory that it took."""
+        from pytest_webgpu.performance.timeline import token_timeline
+
+        self.progress(f"a timeline of one token of {model} {dtype}")
+        drawn = token_timeline(runner, model, dtype, ",".join(self.settings["fusions"]), library)
+        self._trace.add(drawn)
+        self.record("timeline", title=drawn.title, file=self.settings["trace"], dispatches=len(drawn.labels),
+                    peak_bytes=drawn.peak_bytes, driver_bytes=drawn.driver_bytes)  # fmt: skip
+
+    @cached_property
+    def _trace(self) -> TraceFile:
+        from pytest_webgpu.performance.timeline import TraceFile
+
+        return TraceFile(self.config.invocation_params.dir / self.settings["trace"])
 
     def check(self, kernel: KernelSource, runner: Runner, op: str | None = None) -> Report:
         """Holds the kernel to its op (or to `op`) and records what came of it. Raises ConformanceFailure."""

@@ -33,6 +33,7 @@ NVML = types.SimpleNamespace(
     nvmlDeviceGetName=lambda handle: "NVIDIA H200" if handle else "NVIDIA T4",
     nvmlDeviceGetClockInfo=lambda handle, which: {1: 1980, 2: 3201}[which],
     nvmlDeviceGetPowerUsage=lambda handle: 123_000,
+    nvmlDeviceGetMemoryInfo=lambda handle: types.SimpleNamespace(used=7 << 30),
     nvmlDeviceGetTemperature=lambda handle, sensor: 41,
     nvmlDeviceGetCurrentClocksEventReasons=lambda handle: 5,
 )  # fmt: skip
@@ -40,7 +41,8 @@ NVML = types.SimpleNamespace(
 
 def test_clocks_are_recorded_where_the_driver_tells(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", NVML)
-    told = {"sm_mhz": 1980, "memory_mhz": 3201, "watts": 123.0, "celsius": 41, "throttled": ["SwPowerCap"], "of": 2}
+    told = {"sm_mhz": 1980, "memory_mhz": 3201, "watts": 123.0, "used_bytes": 7 << 30, "celsius": 41,
+            "throttled": ["SwPowerCap"], "of": 2}  # fmt: skip
     assert clocks.clocks(H200) == told
     assert clocks.clocks(DeviceInfo("", "", "", "llvmpipe", "", "", True, (), {})) is None
     monkeypatch.setitem(sys.modules, "pynvml", None)

@@ -50,12 +50,21 @@ class Buffers:
         self._free_bytes = 0
         self._stale: set[Buffer] = set()
         self._unsubmitted = 0
+        self._bytes = self._peak = 0
+
+    def memory(self) -> dict[str, int]:
+        """Bytes of the buffers in use now, and at most since the last time that this was asked."""
+        told = {"bytes": self._bytes, "peak_bytes": self._peak}
+        self._peak = self._bytes
+        return told
 
     def make(self, size: int, usage: str = "storage") -> Buffer:
         """A buffer whose bytes are zero at its first use. `size` in bytes, rounded up to 4."""
         size = whole_size(size, self._limits)
         pooled = min(self._limits["max-buffer-size"], max(256, 1 << (size - 1).bit_length()))
         capacity = pooled if size <= POOLED_BYTES else size
+        self._bytes += capacity
+        self._peak = max(self._peak, self._bytes)
         if free := self._free.get((usage, capacity)):
             buffer = free.pop()
             self._free_bytes -= capacity
@@ -80,6 +89,7 @@ class Buffers:
         buffer.holders -= 1
         if buffer.holders:
             return
+        self._bytes -= buffer.capacity
         self._stale.discard(buffer)
         if buffer.capacity > POOLED_BYTES or self._free_bytes + buffer.capacity > POOL_BYTES:
             buffer.native.destroy()

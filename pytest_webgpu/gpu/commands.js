@@ -11,6 +11,7 @@ export const COMMANDS = {
   "make-buffer"({ name, size, usage }) {
     const bits = [...USAGES[usage], "COPY_SRC", "COPY_DST"].map((use) => GPUBufferUsage[use]);
     const native = this.device.createBuffer({ label: name, size, usage: bits.reduce((a, b) => a | b) });
+    this.allocated(size);
     this.keep("buffers", name, { native, holders: 1 });
     this.count("buffers");
   },
@@ -111,6 +112,12 @@ export const COMMANDS = {
     if (wait) await this.wait();
     const value = { seconds: (performance.now() - start) / 1e3, encode_seconds: (encoded - start - throttled) / 1e3 };
     return collect ? { ...value, ...this.blob([place]) } : value;
+  },
+
+  "measure-memory"() {
+    const told = { bytes: this.bytes, peak_bytes: this.peak };
+    this.peak = this.bytes;
+    return told;
   },
 
   drop({ names }) {

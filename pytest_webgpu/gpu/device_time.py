@@ -52,7 +52,8 @@ def measure_device_time(runner: NativeRunner, command: MeasureDeviceTime) -> dic
         [(end - begin) * period / runs for begin, end in zip(stamped[::2], stamped[1::2], strict=True)]
         for stamped in rounds[1:]
     ]
-    return {"seconds": seconds, "quantum_seconds": quantum * period}
+    began = [[(begin - stamped[0]) * period for begin in stamped[::2]] for stamped in rounds[1:]]
+    return {"seconds": seconds, "began_seconds": began, "quantum_seconds": quantum * period}
 
 
 def _tick_seconds(runner: NativeRunner) -> float:

@@ -250,15 +250,38 @@ class MeasureTransfers:
 class MeasureDeviceTime:
     """The device's own time of each dispatch of the program, by timestamp queries. Raises MissingFeature without them.
 
-    Value: {"seconds": [[one a dispatch] a round], "quantum_seconds": the step of the device's clock}. Each dispatch
-    is in a pass of its own; or, with `repeats`, one pass holds the whole program so many times, and a round has one
-    figure, the seconds of the program once.
+    Value: {"seconds": [[one a dispatch] a round], "began_seconds": [[the same: when it began, after the first] a
+    round], "quantum_seconds": the step of the device's clock}. Each dispatch is in a pass of its own; or, with
+    `repeats`, one pass holds the whole program so many times, and a round has one figure, the seconds of the program
+    once.
     """
 
     kind: ClassVar[str] = "measure-device-time"
     program: str
     rounds: int = 20
     repeats: int | None = None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Issues a program once in one pass, after once that is not kept, and tells when the host did what.
+
+    Value: {"host": [[name, begin, end], ...]} in seconds from its beginning: encoder, pass-begin, "dispatch" (each with
+    what it sets), pass-end, finish, submit, wait.
+    """
+
+    kind: ClassVar[str] = "trace"
+    program: str
+
+
+@dataclass(frozen=True)
+class MeasureMemory:
+    """Value: {"bytes": of the buffers in use now, "peak_bytes": at most since the last such command}.
+
+    As they were allocated, staging included; what a driver takes for pipelines is not in it.
+    """
+
+    kind: ClassVar[str] = "measure-memory"
 
 
 @dataclass(frozen=True)
@@ -272,7 +295,7 @@ class Drop:
 Command: TypeAlias = (
     MakeBuffer | WriteBuffer | FillBuffer | CopyBuffer | ReadBuffer | MakePipeline | MakeProgram | RunProgram
     | Measure | MeasureWaits | MeasurePhases | MeasureCreation | MeasureTransfers | MeasureDeviceTime
-    | Drop
+    | MeasureMemory | Trace | Drop
 )  # fmt: skip
 COMMANDS: dict[str, type] = {c.kind: c for c in Command.__args__}
 

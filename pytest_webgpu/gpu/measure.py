@@ -78,7 +78,7 @@ def measure(runner: NativeRunner, command: Measure) -> dict[str, Any]:
     samples: list[list[float]] = []
     delays: list[float] = []
     runner.settle()
-    with _undisturbed():
+    with undisturbed():
         warm_up_seconds = _warm_up(sampled, command.warm_up_seconds)
         for one in sampled:
             _calibrate(one, least)
@@ -179,7 +179,7 @@ def measure_waits(runner: NativeRunner, command: MeasureWaits) -> dict[str, Any]
     four = runner.buffers.make(4)
     runner.wait()
     runner.buffers.read(four, 0, 4)
-    with _undisturbed():
+    with undisturbed():
         waits = [_once(runner.wait) for _ in range(command.rounds)]
         reads = [_once(lambda: runner.buffers.read(four, 0, 4)) for _ in range(command.rounds)]
     runner.buffers.release(four)
@@ -198,7 +198,7 @@ def measure_phases(runner: NativeRunner, command: MeasurePhases) -> dict[str, An
     )  # fmt: skip
     phases: dict[str, list[float]] = {name: [] for name in (*names, "whole")}
     runner.settle()
-    with _undisturbed():
+    with undisturbed():
         for _ in range(command.rounds + 1):  # the first compiles
             at = [perf_counter()]
             encoder = calls.encoder()
@@ -239,7 +239,7 @@ def measure_creation(runner: NativeRunner, command: MeasureCreation) -> dict[str
         raise ValidationError(f"Program {command.program!r} has no dispatch with a bind group to time")
     groups = len(program.steps[0][1])
     stamp = count(random.getrandbits(32))
-    with _undisturbed():
+    with undisturbed():
         buffers = [runner.buffers.time_creation(command.buffer_size) for _ in range(command.rounds)]
         bind_groups = [_once(program.fresh_groups[0]) / groups for _ in range(command.rounds)]
         pipelines = [
@@ -262,7 +262,7 @@ def measure_transfers(runner: NativeRunner, command: MeasureTransfers) -> dict[s
         def read(buffer: Any = buffer, size: int = size) -> None:
             runner.buffers.read(buffer, 0, size)
 
-        with _undisturbed():
+        with undisturbed():
             writes.append(_within(write, command.rounds, command.budget_seconds / 2))
             reads.append(_within(read, command.rounds, command.budget_seconds / 2))
         runner.buffers.release(buffer)
@@ -285,7 +285,7 @@ def _once(call: Callable[[], Any]) -> float:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Without Python's garbage collector, whose pauses would fall on some samples."""
     was = gc.isenabled()
     gc.disable()

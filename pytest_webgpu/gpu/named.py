@@ -26,6 +26,7 @@ from pytest_webgpu.gpu.job import (
     ReadBuffer,
     RunProgram,
     Slot,
+    Trace,
     ValidationError,
     WriteBuffer,
 )
@@ -81,7 +82,7 @@ class Named:
             case Measure():
                 for variant in command.variants:
                     self._program(variant.program)
-            case MeasurePhases() | MeasureCreation():
+            case MeasurePhases() | MeasureCreation() | Trace():
                 self._program(command.program)
             case MeasureDeviceTime():
                 self._program(command.program)

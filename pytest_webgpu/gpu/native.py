@@ -28,6 +28,7 @@ from pytest_webgpu.gpu.job import (
     Measure,
     MeasureCreation,
     MeasureDeviceTime,
+    MeasureMemory,
     MeasurePhases,
     MeasureTransfers,
     MeasureWaits,
@@ -35,12 +36,14 @@ from pytest_webgpu.gpu.job import (
     ReadBuffer,
     Result,
     RunProgram,
+    Trace,
     ValidationError,
     WriteBuffer,
 )
 from pytest_webgpu.gpu.limits import LimitsAsked, resolve
 from pytest_webgpu.gpu.program import Maker, Pipeline, Program, Step, encode_pass
 from pytest_webgpu.gpu.shader import translate
+from pytest_webgpu.gpu.trace import trace
 
 FEATURES = ("shader-f16", "subgroups", "timestamp-query")
 IN_FLIGHT = 8  # repetitions between two marks; at most three times as many are submitted and not finished
@@ -101,6 +104,8 @@ class NativeRunner:
             MeasureCreation: lambda c: measure.measure_creation(self, c),
             MeasureTransfers: lambda c: measure.measure_transfers(self, c),
             MeasureDeviceTime: lambda c: measure_device_time(self, c),
+            MeasureMemory: lambda _: self.buffers.memory(),
+            Trace: lambda c: trace(self, c),
             Drop: self._drop,
         }
 

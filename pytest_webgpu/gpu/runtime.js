@@ -20,6 +20,8 @@ export class Runtime {
     this.layouts = new Map();
     this.spare = []; // staging buffers between jobs
     this.polls = false;
+    this.bytes = 0; // of the buffers there are, and at most since last asked
+    this.peak = 0;
     this.delayed = 0; // seconds of the delays that a variant asked for
     this.uncaptured = [];
     device.onuncapturederror = ({ error }) => this.uncaptured.push(error.message);
@@ -115,7 +117,14 @@ export class Runtime {
   }
 
   release(buffer) {
-    if (--buffer.holders === 0) buffer.native.destroy();
+    if (--buffer.holders > 0) return;
+    this.allocated(-buffer.native.size);
+    buffer.native.destroy();
+  }
+
+  allocated(size) {
+    this.bytes += size;
+    this.peak = Math.max(this.peak, this.bytes);
   }
 
   find(kind, name) {
@@ -152,6 +161,7 @@ export class Runtime {
       const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
       const buffer = fits >= 0 ? this.spare.splice(fits, 1)[0]
         : this.device.createBuffer({ size: Math.max(size, CHUNK), usage });
+      if (fits < 0) this.allocated(buffer.size);
       chunk = { buffer, used: 0 };
       this.chunks.push(chunk);
     }
@@ -178,8 +188,12 @@ export class Runtime {
   recycle() {
     for (const { buffer } of this.chunks) {
       buffer.unmap();
-      if (buffer.size > CHUNK || this.spare.length >= 16) buffer.destroy();
-      else this.spare.push(buffer);
+      if (buffer.size <= CHUNK && this.spare.length < 16) {
+        this.spare.push(buffer);
+        continue;
+      }
+      this.allocated(-buffer.size);
+      buffer.destroy();
     }
     this.chunks = [];
   }

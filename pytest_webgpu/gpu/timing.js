@@ -192,7 +192,8 @@ async function measureDeviceTime({ program, rounds, repeats }) {
   const quantum = apart.map((step) => (step < 0n ? -step : step)).reduce(greatestCommonDivisor, 0n);
   const seconds = found.slice(1).map((ticks) => passes.map((_, i) => (
     Number(ticks[2 * i + 1] - ticks[2 * i]) / 1e9 / (repeats ?? 1))));
-  return { seconds, quantum_seconds: Number(quantum) / 1e9 };
+  const began = found.slice(1).map((ticks) => passes.map((_, i) => Number(ticks[2 * i] - ticks[0]) / 1e9));
+  return { seconds, began_seconds: began, quantum_seconds: Number(quantum) / 1e9 };
 }
 
 function greatestCommonDivisor(a, b) {
@@ -309,8 +310,41 @@ async function measureTransfers({ sizes, rounds, budget_seconds }) {
   return { write_seconds: writes, read_seconds: reads };
 }
 
+async function trace({ program }) {
+  // When the host did what while it issued the program once, in one pass.
+  this.flush();
+  const { steps } = this.find("programs", program);
+  await this.issue(steps, "one-pass", { lean: true });
+  await this.wait();
+  const start = now();
+  const host = [];
+  const mark = (name) => host.push([name, host.at(-1)?.[2] ?? 0, now() - start]);
+  const encoder = this.device.createCommandEncoder();
+  mark("encoder");
+  const pass = encoder.beginComputePass();
+  mark("pass-begin");
+  for (const { pipeline, bound, x, y, z } of steps) {
+    pass.setPipeline(pipeline);
+    bound.forEach((group, i) => pass.setBindGroup(i, group));
+    pass.dispatchWorkgroups(x, y, z);
+    mark("dispatch");
+  }
+  pass.end();
+  mark("pass-end");
+  const commands = encoder.finish();
+  mark("finish");
+  this.queue.submit([commands]);
+  mark("submit");
+  await this.wait();
+  mark("wait");
+  this.count("dispatches", steps.length);
+  for (const name of ["passes", "submits"]) this.count(name);
+  return { host };
+}
+
 export const TIMINGS = {
   measure,
+  trace,
   "measure-waits": measureWaits,
   "measure-phases": measurePhases,
   "measure-creation": measureCreation,

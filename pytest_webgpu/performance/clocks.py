@@ -1,4 +1,4 @@
-"""How fast an NVIDIA GPU was allowed to run while it was measured: clocks, power and throttling, where nvidia-ml-py is.
+"""How fast an NVIDIA GPU was allowed to run while measured: clocks, power, memory, throttling, where nvidia-ml-py is.
 
 WebGPU tells none of this. Elsewhere, and for every other vendor, there is nothing to record.
 """
@@ -12,7 +12,7 @@ from pytest_webgpu.gpu.job import DeviceInfo
 
 
 def clocks(info: DeviceInfo) -> dict[str, Any] | None:
-    """{"sm_mhz", "memory_mhz", "watts", "celsius", "throttled": reasons} of the GPU of that name, or None.
+    """{"sm_mhz", "memory_mhz", "watts", "used_bytes", "celsius", "throttled": reasons} of that GPU, or None.
 
     With several GPUs of one name it is the first of them, and "of" says how many there are.
     """
@@ -44,6 +44,7 @@ def _read(nvml: Any, handle: Any) -> dict[str, Any]:
         "sm_mhz": nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
         "memory_mhz": nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
         "watts": nvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
+        "used_bytes": int(nvml.nvmlDeviceGetMemoryInfo(handle).used),
         "celsius": nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
         "throttled": sorted(n for n, bit in reasons.items() if bits & bit and n not in ("None", "GpuIdle", "All")),
     }

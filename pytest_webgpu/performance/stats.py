@@ -171,7 +171,13 @@ class Comparison:
     high: float
     p_slower: float
     p_within: float
+    p_faster: float
     rounds: int
+
+    @property
+    def faster(self) -> bool:
+        """The same rule the other way round."""
+        return self.p_faster < PAIRED_LEVEL and self.ratio < 1 / PAIRED_LIMIT
 
 
 def compare(old: Sequence[float], new: Sequence[float], limit: float = PAIRED_LIMIT) -> Comparison:
@@ -196,7 +202,7 @@ def compare(old: Sequence[float], new: Sequence[float], limit: float = PAIRED_LI
         verdict = Verdict.WORSE
     else:
         verdict = Verdict.NOT_WORSE if within < PAIRED_LEVEL else Verdict.CANNOT_TELL
-    return Comparison(verdict, ratio, low, high, slower, within, len(logs))
+    return Comparison(verdict, ratio, low, high, slower, within, signed_rank(logs, "less"), len(logs))
 
 
 def signed_rank(values: Floats, alternative: str) -> float:

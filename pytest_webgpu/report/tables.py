@@ -86,7 +86,7 @@ def races(results: Results) -> Table:
 
 
 def _faster(race: dict[str, Any]) -> str:
-    if race["high"] < 1:
+    if race["faster"]:
         return "faster"
     verdict = str(race["verdict"])
     return {"worse": "slower", "not worse": "not slower"}.get(verdict, verdict)

@@ -66,6 +66,10 @@ def summary(results: Results, width: int) -> list[str]:
     lines += _kernels(results, width)
     for mine, other, ratio, interval, verdict in tables.races(results).rows:
         lines.append(f"{mine}: {ratio} [{interval}] of the time of {other}: {verdict}")
+    for found in results.of("timeline"):
+        driver = f", the driver's {found['driver_bytes'] / 1e6:.0f}" if found["driver_bytes"] else ""
+        lines.append(f"timeline of a token of {found['title']}: {found['file']}, {found['dispatches']} dispatches; "
+                     f"buffers took at most {found['peak_bytes'] / 1e6:.1f} MB{driver}")  # fmt: skip
     lines += [*_fusions(results), *_predictions(results)]
     for found in results.of("mutants"):
         lines += _mutants(found)

@@ -67,6 +67,13 @@ def test_tokens_a_second(timed: None, running: Running, benchmark: Any) -> None:
     assert replay(benchmark, each, extra_info={"first_token_seconds": prefill, **names})
 
 
+def test_timeline(timed: None, running: Running) -> None:
+    """Of one token, with the memory that it took, in the file of `--webgpu-trace`."""
+    if not running.state.settings["trace"]:
+        pytest.skip("no --webgpu-trace=FILE was asked for")
+    running.state.trace(running.runner, running.name, running.dtype, running.state.kernels)
+
+
 def test_transformers_beside(timed: None, running: Running, peer: tuple[str, str]) -> None:
     """The same model, dtype and cache by transformers, on the same machine."""
     device, method = peer
