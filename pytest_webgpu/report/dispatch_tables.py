@@ -88,6 +88,25 @@ def known_costs(results: Results) -> Table:
     return Table("A known cost", columns, rows, "found: b moved by the delay within 5 %, and a did not")
 
 
+def framework(results: Results) -> Table:
+    """Layer by layer: what a call and a dispatch cost through it, and what it adds to the layer before."""
+    rows = [
+        (
+            device_name(found),
+            one["name"],
+            f"{one['b'] * 1e6:.3g} [{one['low'] * 1e6:.3g}, {one['high'] * 1e6:.3g}]",
+            f"{one['more_b'] * 1e6:+.3g}",
+            f"{one['a'] * 1e6:.3g}",
+            f"{one['more_a'] * 1e6:+.3g}",
+        )
+        for found in results.of("framework")
+        for one in found["layers"]
+    ]
+    columns = ("adapter", "layer", "a dispatch, us [95 %]", "more", "a call, us", "more")
+    note = "no torch.compile backend and no eager device are part of this version, so their layers are not there"
+    return Table("Framework", columns, rows, note)
+
+
 def cut(results: Results) -> Table:
     """What was left out for want of time."""
     rows = [(device_name(found), text) for found in results.of("dispatch") for text in found["cut"]]
@@ -95,7 +114,7 @@ def cut(results: Results) -> Table:
     return Table("Cut from the dispatch suite", ("adapter", "what"), rows, "; ".join(notes))
 
 
-ALL = (costs, parts, transfers, known_costs, cut)
+ALL = (costs, parts, transfers, known_costs, framework, cut)
 
 
 def _us(estimate: Mapping[str, Any]) -> str:

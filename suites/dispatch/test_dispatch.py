@@ -1,6 +1,7 @@
-"""What a dispatch costs: T(N) = a + b N in each mode, then one factor at a time. The rounds shown are those of b.
+"""What a dispatch costs: T(N) = a + b N in each mode, then one factor at a time; each layer of a framework.
 
-By default in at most 60 s an adapter; in full, every factor in every mode, with `-m slow`.
+The rounds shown are those of b. By default in at most 60 s an adapter; in full, every factor in every mode, with
+`-m slow`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import pytest
 from pytest_webgpu.gpu.job import DeviceInfo, Runner
 from pytest_webgpu.performance.dispatch import measure_dispatch, setups
 from pytest_webgpu.performance.dispatch_report import DispatchReport
+from pytest_webgpu.performance.framework import LAYERS, Layer, measure_framework
 from pytest_webgpu.performance.replay import replay, replayed_clock
+from pytest_webgpu.performance.stats import MeasurementError
 from pytest_webgpu.plugin import state_of
 
 _EVERY_FEATURE = DeviceInfo("", "", "", "", "", "", False, ("shader-f16",), {})
@@ -46,3 +49,30 @@ def test_cost_of_a_dispatch(report: DispatchReport, label: str, benchmark: Any, 
     info |= {"naive": report.figures[label].naive, "fence": report.fence}
     assert replay(benchmark, fit.b.per_round, extra_info=info)
     state_of(pytestconfig).measured(report.info, f"dispatch, {label}", fit.b.per_round, fit.b.value, "dispatch")
+
+
+@pytest.fixture(scope="session")
+def layers(timed: None, webgpu_runner: Runner, pytestconfig: pytest.Config) -> dict[str, Layer]:
+    state, info = state_of(pytestconfig), webgpu_runner.info
+    state.progress("dispatch: recorded, replayed, and asked for by a job")
+    try:
+        found = measure_framework(webgpu_runner)
+    except MeasurementError as error:
+        pytest.skip(f"NOT MEASURED: {error}")
+    state.record(
+        "framework", adapter=info.adapter, backend=info.backend, software=info.software,
+        implementation=info.implementation,
+        layers=[
+            {"name": one.name, "a": one.line.a.value, "b": one.line.b.value, "low": one.line.b.low,
+             "high": one.line.b.high, "more_a": one.more_a, "more_b": one.more_b}
+            for one in found
+        ],
+    )  # fmt: skip
+    return {one.name: one for one in found}
+
+
+@pytest.mark.benchmark(timer=replayed_clock, group="framework")
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layer_of_the_framework(layers: dict[str, Layer], layer: str, benchmark: Any) -> None:
+    line = layers[layer].line
+    assert replay(benchmark, line.b.per_round, extra_info={"a": line.a.value, "b": line.b.value})

@@ -1,0 +1,80 @@
+"""What stands between a dispatch as the API takes it and one as a framework issues it: a layer less the one before.
+
+Layers of this package: a dispatch recorded by the timing loop; the same as a step of a program made ahead, replayed
+(as plans are); that replay asked for by a job, which crosses to the runner's process. Whoever has more (a compiled
+call, an op of an eager device) gives them as `calls`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pytest_webgpu.gpu.job import Bound, Dispatch, Drop, Job, MakeProgram, Measure, Runner, RunProgram, Variant
+from pytest_webgpu.performance.dispatch import prepare
+from pytest_webgpu.performance.dispatch_report import PREFIX, Setup
+from pytest_webgpu.performance.stats import Fit, cost
+
+COUNTS = (1, 2, 5, 10, 20, 50, 100, 200)
+LAYERS = ("recorded dispatch", "planned replay", "job that replays")
+Call = Callable[[int], object]  # issues so many dispatches, and returns when they are done
+
+
+@dataclass(frozen=True)
+class Layer:
+    """T(N) of a layer. `more_a` and `more_b`: seconds a call and a dispatch over the layer before (0 for the first)."""
+
+    name: str
+    line: Fit
+    more_a: float
+    more_b: float
+
+
+def measure_framework(
+    runner: Runner, *, calls: Mapping[str, Call] | None = None, rounds: int = 20, seed: int = 0
+) -> list[Layer]:
+    """Every layer at every N, interleaved in random order, a few seconds. MeasurementError where they give no line."""
+    base, order = Setup(), random.Random(seed)
+    samples: dict[str, list[tuple[int, int, int, float]]] = {name: [] for name in (*LAYERS, *(calls or {}))}
+    try:
+        prepare(runner, [base])
+        step = Dispatch(base.program, (Bound(0, 0, f"{base.program}.0"),), (1, 1, 1))
+        programs = {n: f"{PREFIX}replayed{n}" for n in COUNTS}
+        runner.run(Job(tuple(MakeProgram(name, (step,) * n) for n, name in programs.items())))
+        for turn in range(-1, rounds):  # the first warms up
+            found = _round(runner, base.program, programs, calls or {}, order)
+            if turn >= 0:
+                for name, n, seconds in found:
+                    samples[name].append((turn, n, 1, seconds))
+    finally:
+        runner.run(Job((Drop((f"{PREFIX}*",)),)))
+    lines = {name: cost(taken) for name, taken in samples.items()}
+    layers: list[Layer] = []
+    for name, line in lines.items():
+        before = layers[-1].line if layers else line
+        layers.append(Layer(name, line, line.a.value - before.a.value, line.b.value - before.b.value))
+    return layers
+
+
+def _round(
+    runner: Runner, program: str, programs: Mapping[int, str], calls: Mapping[str, Call], order: random.Random
+) -> list[tuple[str, int, float]]:
+    """(layer, N, seconds) of each layer at each N."""
+    todo: list[tuple[str, int]] = [(name, n) for name in (*LAYERS[1:], *calls) for n in COUNTS]
+    order.shuffle(todo)
+    recorded = Variant("recorded", program, "one-pass", COUNTS, rounds=1)
+    value = runner.run(Job((Measure((recorded,), order.getrandbits(16), 0.0, 0.0),))).values[0]
+    assert value is not None
+    found = [(LAYERS[0], int(n), float(seconds) / int(repeats)) for _, _, n, repeats, seconds in value["samples"]]
+    for name, n in todo:
+        began = time.perf_counter()
+        if name in calls:
+            calls[name](n)
+            inside = 0.0
+        else:
+            inside = (runner.run(Job((RunProgram(programs[n], wait=True),))).values[0] or {})["seconds"]
+        whole = time.perf_counter() - began
+        found.append((name, n, inside if name == LAYERS[1] else whole))
+    return found

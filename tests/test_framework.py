@@ -1,0 +1,25 @@
+"""Layers between the API and a framework, each less the one before."""
+
+import itertools
+import time
+
+import pytest
+
+from pytest_webgpu.gpu import open_runner
+from pytest_webgpu.gpu.adapters import choose
+from pytest_webgpu.performance.framework import LAYERS, measure_framework
+
+
+def test_layers_are_told_apart():
+    runner = open_runner(choose())
+    try:
+        layers = measure_framework(runner, calls={"eager op": lambda n: time.sleep(2e-3 + 1e-3 * n)}, rounds=3)
+    finally:
+        runner.close()
+    assert [one.name for one in layers] == [*LAYERS, "eager op"]
+    assert (layers[0].more_a, layers[0].more_b) == (0, 0)
+    for before, one in itertools.pairwise(layers):
+        assert one.more_b == pytest.approx(one.line.b.value - before.line.b.value)
+        assert one.more_a == pytest.approx(one.line.a.value - before.line.a.value)
+    assert layers[2].more_a > 0, "a job crosses to another process"
+    assert layers[3].line.b.value >= 1e-3
