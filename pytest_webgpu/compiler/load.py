@@ -128,13 +128,24 @@ class Session:
                     yield MakePipeline(
                         pipeline, kernel.code, p.entry, p.slots, p.constants, kernel.features, p.workgroup_bytes
                     )
-                bound = tuple(Bound(b.group, b.binding, self.name(b.buffer), b.offset, b.size) for b in p.bound)
-                sections.setdefault(step.section, []).append(Dispatch(pipeline, bound, p.workgroups, step.op))
+            sections.setdefault(step.section, []).extend(self.dispatches(step))
         for section, dispatches in sections.items():
             program = self.program(plan, section)
             if program not in self.made:
                 self.made.add(program)
                 yield MakeProgram(program, tuple(dispatches))
+
+    def dispatches(self, step: Step) -> list[Dispatch]:
+        """A step's passes, of a plan that is loaded."""
+        return [
+            Dispatch(
+                self._pipeline(step, p),
+                tuple(Bound(b.group, b.binding, self.name(b.buffer), b.offset, b.size) for b in p.bound),
+                p.workgroups,
+                step.op,
+            )
+            for p in step.passes
+        ]
 
     def _pipeline(self, step: Step, p: Pass) -> str:
         constants = ",".join(f"{k}={v:g}" for k, v in sorted(p.constants.items()))

@@ -166,7 +166,7 @@ class Generator:
 
     def generate(self, prompt: Sequence[int], new_tokens: int, logits: bool = False) -> Generation:
         """Exactly `new_tokens` greedy tokens after `prompt` (token ids); the end of a sequence is ignored."""
-        prompt, chunks = self._ready(prompt, new_tokens)
+        prompt, chunks = self.ready(prompt, new_tokens)
         prefill, rows = self._prefill(prompt, chunks, logits)
         generation = Generation([], len(prompt), prefill, 0.0, 0.0)
         if new_tokens > 1:
@@ -178,7 +178,7 @@ class Generator:
 
     def stream(self, prompt: Sequence[int], new_tokens: int, block: int = 8) -> Iterator[list[int]]:
         """The same tokens as they come, `block` at a time: the host looks only then, so a stop may waste one block."""
-        prompt, chunks = self._ready(prompt, new_tokens)
+        prompt, chunks = self.ready(prompt, new_tokens)
         self._prefill(prompt, chunks, False)
         done = 1
         yield self._said(len(prompt), 1)
@@ -188,7 +188,7 @@ class Generator:
             yield self._said(len(prompt) + done, count)
             done += count
 
-    def _ready(self, prompt: Sequence[int], new_tokens: int) -> tuple[list[int], list[Chunk]]:
+    def ready(self, prompt: Sequence[int], new_tokens: int) -> tuple[list[int], list[Chunk]]:
         """The prompt as it will be run, with every plan for it on the runner."""
         prompt = [int(t) for t in prompt]
         self._check(prompt, new_tokens)
@@ -225,12 +225,12 @@ class Generator:
 
     def _prefill(self, prompt: list[int], chunks: list[Chunk], logits: bool) -> tuple[float, list[NDArray[Any]]]:
         """Runs the prompt. Seconds until the first token is there, and its logits."""
-        commands = [c for chunk in chunks for c in self._chunk_commands(prompt, chunk, logits)]
+        commands = [c for chunk in chunks for c in self.chunk_commands(prompt, chunk, logits)]
         result = self._run(*commands)
         seconds = sum(v["seconds"] for v in result.values if v is not None)
         return seconds, [self._rows(result, -1)] if logits else []
 
-    def _chunk_commands(self, prompt: list[int], chunk: Chunk, logits: bool) -> Iterator[Any]:
+    def chunk_commands(self, prompt: list[int], chunk: Chunk, logits: bool) -> Iterator[Any]:
         plan = self.plans[chunk.length]
         is_last = chunk.start + chunk.valid == len(prompt)
         ids = prompt[chunk.start : chunk.start + chunk.valid]

@@ -11,9 +11,12 @@ from pytest_webgpu.gpu.job import Runner
 from pytest_webgpu.performance.replay import replay, replayed_clock
 from pytest_webgpu.plugin import state_of
 from pytest_webgpu.qwen2 import reference
+from pytest_webgpu.qwen2.blame import first_wrong
 from pytest_webgpu.qwen2.peer import measure
 
 from .running import ROUNDS, Running, require_swapped
+
+NONE_WRONG = "each dispatch by itself is in its bound: the plan combines them wrongly, or the bounds add up"
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +35,7 @@ def test_tokens_and_logits(running: Running) -> None:
     verdict = reference.judge(running.model, running.prompt, first.tokens, first.logits, running.dtype)
     named = {"model": running.model.name, "dtype": running.dtype, "fusions": running.fusions}
     running.state.record("agreement", **named, ok=verdict.ok, ratio=verdict.ratio, decided=verdict.decided)
-    assert verdict.ok, str(verdict)
+    assert verdict.ok, f"{verdict}\n{first_wrong(running.generator, running.prompt) or NONE_WRONG}"
 
 
 def test_dispatches_are_those_of_the_plan(running: Running) -> None:
