@@ -45,7 +45,7 @@ def test_nothing_is_blamed_where_all_is_right(runner, tmp_path, dtype):
 
 EDITS = {
     r"argmax\+advance by argmax\+advance .*position\[0\]": ("argmax+advance", "position[0] + 1u", "position[0] + 2u"),
-    r"is 1 of .* of 16 tokens: embedding by embed": ("embedding", "ids[i / params.cols]", "(ids[i / params.cols] ^ 1u)"),
+    r"is 1 of .* 16 tokens: embedding by embed": ("embedding", "ids[i / params.cols]", "(ids[i / params.cols] ^ 1u)"),
     r"attention by attention.decode .*layer 0, .* its bound": ("attention", "= weighted;", "= 1.001 * weighted;"),
 }
 
