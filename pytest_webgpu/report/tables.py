@@ -24,7 +24,7 @@ def all_tables(results: Results) -> Iterable[Table]:
     from pytest_webgpu.report.implementations import differences
 
     checked = (devices, conformance, differences)
-    timed = (*dispatch_tables.ALL, kernels, races, fusions, predictions, generation)
+    timed = (*dispatch_tables.ALL, kernels, races, fusions, predictions, batches, generation)
     for make in (gate.changed, *checked, *timed):
         table = make(results)
         if table.rows:
@@ -137,6 +137,30 @@ def predictions(results: Results) -> Table:
                "host or device, ms", "the same by kernels, ms")  # fmt: skip
     notes = dict.fromkeys(f"{device_name(f)}: {f['parts']}" for f in results.of("prediction"))
     return Table("Cost model", columns, rows, "; ".join(notes))
+
+
+def batches(results: Results) -> Table:
+    """Steps of more and more rows: from how many on kernels take longer than dispatches."""
+    rows = [
+        (
+            f"{f['model']} {f['dtype']}",
+            device_name(f),
+            str(step["rows"]),
+            str(step["dispatches"]),
+            f"{1e3 * step['seconds']:.3g}",
+            f"{step['of_dispatches'] / step['seconds']:.0%}",
+            f"{1e3 * step['predicted']:.3g}",
+        )
+        for f in results.of("batch")
+        for step in f["steps"]
+    ]
+    columns = ("model", "on", "rows", "dispatches", "a step, ms", "of that dispatches at b", "predicted, ms")
+    notes = [
+        f"{f['model']} {f['dtype']} on {device_name(f)}: kernels outweigh dispatches from {f['predicted']} rows on "
+        f"by the cost model, from {f['measured']} on as measured"
+        for f in results.of("batch")
+    ]
+    return Table("Batch", columns, rows, "; ".join(notes))
 
 
 def generation(results: Results) -> Table:
