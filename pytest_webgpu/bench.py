@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,7 +32,10 @@ def parse_dims(text: str) -> dict[str, int]:
     return dims
 
 
-def race(state: State, runner: Runner, kernel: KernelSource, dims: dict[str, int]) -> list[tuple[str, Comparison]]:
+def race(
+    state: State, runner: Runner, kernel: KernelSource, dims: dict[str, int],
+    scalars: Mapping[str, float] = MappingProxyType({}),
+) -> list[tuple[str, Comparison]]:  # fmt: skip
     """The kernel against each of the others, paired; recorded for the summary. The name is the other's.
 
     Under `--webgpu-gate=fail` the test fails, at its end, when it got slower than `--webgpu-against`, under `strict`
@@ -39,8 +43,8 @@ def race(state: State, runner: Runner, kernel: KernelSource, dims: dict[str, int
     """
     __tracebackhide__ = True
     op = state.contract(kernel)
-    mine = Candidate(op, kernel, dims)
-    others = [Candidate(op, other, dims) for other in _others(state, runner, kernel, dims)]
+    mine = Candidate(op, kernel, dims, scalars)
+    others = [Candidate(op, other, dims, scalars) for other in _others(state, runner, kernel, dims)]
     if not others:
         pytest.skip(f"NOT MEASURED: there is no other kernel of {op.name} that runs at {mine.key}")
     state.progress(f"bench: {mine.key} against {', '.join(other.kernel.name for other in others)}")

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from pytest_webgpu.gate import selftest
-from pytest_webgpu.gate.against import AgainstError, other_kernel
+from pytest_webgpu.gate.against import AgainstError, edited, other_kernel
 from pytest_webgpu.gate.selftest import Rate, self_test, told
 from pytest_webgpu.kernels.errors import KernelError
 from pytest_webgpu.kernels.source import parse_source, read_source
@@ -58,6 +58,23 @@ def test_a_side_file_is_taken_from_the_same_revision(kernel):
     now = read_source(kernel.path).variants()[0]
     assert other_kernel(now, "HEAD").header.workgroups == now.header.workgroups
     assert other_kernel(now, "HEAD~1").header.workgroups != now.header.workgroups
+
+
+def test_edited_kernels_are_those_with_another_text_or_side_file(kernel):
+    folder = kernel.path.parent
+    for name in ("relu.wgsl", "gelu.wgsl"):
+        (folder / name).write_text(SILU)
+    (folder / "gelu.toml").write_text("")
+    git(folder, "add", ".")
+    git(folder, "commit", "-m", "third")
+    assert edited(folder, "HEAD") == set()
+    (folder / "gelu.toml").write_text('workgroups = ["1"]')
+    (folder / "tanh.wgsl").write_text(SILU)
+    git(folder, "rm", "relu.wgsl")
+    assert edited(folder, "HEAD") == {folder / "gelu.wgsl"}, "one added and one removed have nothing to be paired with"
+    assert edited(folder, "HEAD~2") == {kernel.path}
+    with pytest.raises(AgainstError, match="'HEAD~9' is neither a file nor a revision"):
+        edited(folder, "HEAD~9")
 
 
 def test_a_file_of_another_name(kernel, tmp_path):

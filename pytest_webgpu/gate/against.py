@@ -14,6 +14,17 @@ class AgainstError(Exception):
     """The other kernel cannot be had: no such revision or file, no such kernel in it, or no git repository."""
 
 
+def edited(folder: Path, revision: str) -> set[Path]:
+    """The .wgsl files of a folder that are otherwise at a revision, or whose side files are; not those added since.
+
+    Raises AgainstError where there is no such revision.
+    """
+    _require(folder, revision)
+    told = _git(folder, "diff", "--name-only", "--relative", "--diff-filter=MT", "-z", revision, "--", ".")
+    names = [name for name in told.stdout.decode().split("\0") if name]
+    return {(folder / name).with_suffix(".wgsl") for name in names if name.endswith((".wgsl", ".toml"))}
+
+
 def other_kernel(kernel: KernelSource, against: str) -> KernelSource:
     """The kernel that `kernel` was at a revision, or the one in a file; the variant of the same name.
 
@@ -40,18 +51,24 @@ def other_kernel(kernel: KernelSource, against: str) -> KernelSource:
 
 def _at(revision: str, path: Path, missing_ok: bool = False) -> str | None:
     """The text of a file at a revision; None where it was not there and that is allowed."""
-    top = _git(path.parent, "rev-parse", "--show-toplevel")
-    if top.returncode:
-        raise AgainstError(f"{path} is in no git repository, so it has no revision {revision!r}: name a file")
-    if _git(path.parent, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").returncode:
-        raise AgainstError(f"{revision!r} is neither a file nor a revision of the repository of {path}")
-    inside = path.relative_to(Path(top.stdout.decode().strip()).resolve()).as_posix()
+    inside = path.relative_to(_require(path, revision)).as_posix()
     shown = _git(path.parent, "show", "--end-of-options", f"{revision}:{inside}")
     if shown.returncode == 0:
         return shown.stdout.decode()
     if missing_ok:
         return None
     raise AgainstError(f"revision {revision!r} has no {inside}: it was added later, or had another name")
+
+
+def _require(path: Path, revision: str) -> Path:
+    """The root of the repository of a file or folder, which has the revision."""
+    folder = path if path.is_dir() else path.parent
+    top = _git(folder, "rev-parse", "--show-toplevel")
+    if top.returncode:
+        raise AgainstError(f"{path} is in no git repository, so it has no revision {revision!r}: name a file")
+    if _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").returncode:
+        raise AgainstError(f"{revision!r} is neither a file nor a revision of the repository of {path}")
+    return Path(top.stdout.decode().strip()).resolve()
 
 
 def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:

@@ -17,7 +17,7 @@ from pytest_webgpu.report.tables import devices
 MOST_ANNOTATIONS = 10  # of a kind and step, GitHub shows no more
 MOST_BYTES = 1 << 20  # a step's summary; what is longer is not shown at all
 FAILURES = 20
-HOW = "Record what this machine does, in three sittings (hours or boots apart): `pytest --webgpu-update-baselines`"
+HOW = "To make one, once for counts and in three sittings (boots or hours apart) for times: `--webgpu-update-baselines`"
 
 
 def write(results: Results, environment: Mapping[str, str]) -> list[str]:

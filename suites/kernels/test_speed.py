@@ -97,5 +97,7 @@ def test_speed(speeds: Speeds, kernel: KernelSource, tokens: int, benchmark: Any
         adapter=info.adapter, backend=info.backend, implementation=info.implementation, version=info.version,
         software=info.software,
     )  # fmt: skip
-    speeds.state.measured(info, f"kernel {candidate.key}", one.time.per_round, one.time.value, "kernels")
+    speeds.state.measured(
+        info, f"kernel {candidate.key}", one.time.per_round, one.time.value, "kernels", kernel=kernel
+    )
     assert replay(benchmark, one.time.per_round, extra_info={"share": one.share.value, "limit": one.limit})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from typing import Any
 
@@ -42,8 +43,11 @@ def test_dispatches_are_those_of_the_plan(running: Running) -> None:
     planned, issued = running.dispatches(), running.timed[0].counts_per_token
     assert issued["dispatches"] == planned.total()
     assert issued["passes"] == issued["submits"] == 1
-    info, key = running.runner.info, f"dispatches a token, fusions {running.fusions}"
-    running.state.counted(info, key, planned.total(), planned, dtype=running.dtype, model=running.model.name)
+    info, how = running.runner.info, f"a token, fusions {running.fusions}"
+    named = {"dtype": running.dtype, "model": running.model.name}
+    running.state.counted(info, f"dispatches {how}", planned.total(), planned, **named)
+    for what in ("passes", "submits", "bind_groups", "pipelines", "bytes_written", "bytes_read"):
+        running.state.counted(info, f"{what.replace('_', ' ')} {how}", math.ceil(issued.get(what, 0)), {}, **named)
 
 
 @pytest.mark.benchmark(timer=replayed_clock, group="qwen2")
