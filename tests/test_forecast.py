@@ -44,7 +44,7 @@ def test_rows_between_two_steps():
 def test_steps_of_more_rows_on_the_adapter_of_this_machine():
     runner = open_runner(choose())
     try:
-        parts = measure_parts(runner, rounds=3, budget=0.3)
+        parts = measure_parts(runner, rounds=3, budget=3.0)
         found = measure_batch(runner, find_model("tiny"), "f32", parts, rows=(1, 8))
     finally:
         runner.close()

@@ -90,7 +90,7 @@ def measure_parts(runner: Runner, *, rounds: int = ROUNDS, budget: float = 1.5, 
         runner.run(Job((Drop((f"{PREFIX}*",)),)))
     if device is None:
         device = max(0.0, line.b.value - api.b.value)
-    return Parts(line, api, submit, device, measure_roofline(runner, rounds=min(10, rounds), budget=budget))
+    return Parts(line, api, submit, device, measure_roofline(runner))
 
 
 def _device(runner: Runner, program: str, repeats: int = REPEATS) -> float:
