@@ -112,7 +112,7 @@ def capture(
             raise Unsupported(f"torch.export of {type(model).__name__} failed: {error}") from error
         graph = program.graph
         _assign_roles(program, model, constants or {})
-    _clean(graph)
+    clean(graph)
     outputs = [o.target if "MUTATION" in o.kind.name else "logits" for o in program.graph_signature.output_specs]
     captured = Captured(graph, tokens, capacity, tuple(outputs))
     if folded:
@@ -157,13 +157,18 @@ def _assign_roles(program: Any, model: nn.Module, constants: Mapping[str, Tensor
             role = Role("constant", target, None if value.is_meta else value.detach().cpu())
         node.meta["role"] = role
     for node in program.graph.nodes:
-        stack = node.meta.get("nn_module_stack") or {}
-        found = [layer for name, _ in stack.values() if (layer := _layer(f".{name}")) is not None]
-        if found and node.op == "call_function":
-            node.meta["layer"] = found[-1]
+        if node.op == "call_function" and (layer := layer_of(node)) is not None:
+            node.meta["layer"] = layer
 
 
-def _clean(graph: fx.Graph) -> None:
+def layer_of(node: fx.Node) -> int | None:
+    """The index of the innermost layer that the call stands in."""
+    stack = node.meta.get("nn_module_stack") or {}
+    found = [layer for name, _ in stack.values() if (layer := _layer(f".{name}")) is not None]
+    return found[-1] if found else None
+
+
+def clean(graph: fx.Graph) -> None:
     """Takes out what checks or copies nothing, and placeholders that nothing reads."""
     for node in list(graph.nodes):
         if node.target is aten._assert_tensor_metadata.default:

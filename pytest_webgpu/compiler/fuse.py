@@ -150,6 +150,7 @@ def fuse(
             fusion.apply(work)
     lowered.graph.eliminate_dead_code()
     lowered.graph.lint()
-    chosen_node = next(n for n in lowered.graph.nodes if is_op(n, "argmax+advance"))
-    lowered.logits = source(chosen_node.kwargs["logits"])
+    for node in lowered.graph.nodes:
+        if is_op(node, "argmax+advance"):
+            lowered.logits = source(node.kwargs["logits"])
     return lowered, work.notes

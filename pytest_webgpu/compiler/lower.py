@@ -41,12 +41,19 @@ class Value:
 
 @dataclass
 class Lowered:
-    """A graph of contracts. Placeholders and outputs have roles; `logits` is the node that gives them."""
+    """A graph of contracts. Placeholders have roles; `logits` is the node that gives them, of a step of a decoder."""
 
     graph: fx.Graph
     tokens: int
     capacity: int
-    logits: fx.Node
+    logits: fx.Node | None
+
+    @property
+    def results(self) -> tuple[fx.Node, ...]:
+        """What is to be kept to the end: the logits, or all that the graph gives."""
+        if self.logits is not None:
+            return (self.logits,)
+        return tuple(next(n for n in self.graph.nodes if n.op == "output").args[0])
 
 
 Rule = Callable[["Lowering", fx.Node], Value]
@@ -112,7 +119,8 @@ class Lowering:
         if role.kind == "input":
             decode_ids = role.name == "ids" and tokens == 1
             role = Role("state", "token") if decode_ids else Role("input", role.name)
-            return whole(self.placeholder(role, shape_of(node), torch.int64))
+            ints = not node.meta["val"].dtype.is_floating_point
+            return whole(self.placeholder(role, shape_of(node), torch.int64 if ints else torch.float32))
         return whole(self.placeholder(role, shape_of(node)))
 
     def _cache(self, role: Role, shape: Sequence[int]) -> Value:
@@ -191,9 +199,13 @@ class Lowering:
         return self.rules[target](self, node)
 
     def _finish(self, outputs: dict[str, fx.Node]) -> Lowered:
-        """Chooses the token and moves on, on the device: token, position and log are state of the plan."""
+        """A decoder chooses the token and moves on, on the device: token, position and log are state of the plan."""
         self.at = None
         capacity = self.captured.capacity
+        if "logits" not in outputs:
+            self.graph.output(tuple(outputs.values()))
+            self.graph.eliminate_dead_code()
+            return Lowered(self.graph, self.captured.tokens, capacity, None)
         state = {"token": 1, "position": 1, "log": capacity}
         held = {n: self.placeholder(Role("state", n), (size,), torch.int64) for n, size in state.items()}
         logits = outputs.pop("logits")

@@ -21,7 +21,7 @@ from pytest_webgpu.gpu.job import Slot
 
 Kind = Literal["weight", "constant", "cache", "state", "input", "activation", "scratch", "uniform", "number"]
 Storage = Literal["f32", "f16x2", "i32"]
-SCHEMA = 1
+SCHEMA = 2
 
 
 def bytes_of(storage: str, count: int) -> int:
@@ -115,7 +115,8 @@ class Kernel:
 
 @dataclass
 class Plan:
-    """One step of `tokens` tokens over a cache of `capacity`. `notes`: what was not fused, and why."""
+    """One step of `tokens` tokens over a cache of `capacity`. `results`: of a decoder its logits. `notes`: what was not
+    fused, and why."""
 
     tokens: int
     capacity: int
@@ -124,9 +125,13 @@ class Plan:
     buffers: dict[str, Buffer]
     steps: tuple[Step, ...]
     kernels: dict[str, Kernel]
-    logits: Ref
+    results: tuple[Ref, ...]
     notes: tuple[str, ...] = ()
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def logits(self) -> Ref:
+        return self.results[0]
 
     @property
     def dispatches(self) -> int:
@@ -155,7 +160,8 @@ class Plan:
             data["steps"] = tuple(_step(s) for s in data["steps"])
             kernels = data["kernels"].items()
             data["kernels"] = {n: Kernel(k["name"], k["code"], tuple(k["features"])) for n, k in kernels}
-            data |= {"logits": _ref(data["logits"]), "fusions": tuple(data["fusions"]), "notes": tuple(data["notes"])}
+            data |= {name: tuple(data[name]) for name in ("fusions", "notes")}
+            data["results"] = tuple(map(_ref, data["results"]))
             return cls(**data, constants=constants)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CompilerError(f"{folder}: not a plan ({error}); remove the folder to make it anew") from error

@@ -62,12 +62,12 @@ class _Scheduler:
                 self._placeholder(node)
             elif is_op(node):
                 self._op(node)
-        logits = self._ref(self.lowered.logits)
+        results = tuple(self._ref(node) for node in self.lowered.results)
         arenas = {a.name: a.buffer() for a in (self.uniforms, self.numbers) if a.data}
         buffers = self.buffers | self.activations.buffers("activation") | self.scratch.buffers("scratch") | arenas
         return Plan(
             self.lowered.tokens, self.lowered.capacity, self.chooser.dtype, fusions, buffers, tuple(self.steps),
-            self.kernels, logits, notes, self.constants,
+            self.kernels, results, notes, self.constants,
         )  # fmt: skip
 
     def _last_uses(self) -> dict[fx.Node, fx.Node]:
@@ -77,15 +77,16 @@ class _Scheduler:
             if is_op(node):
                 for argument in node.all_input_nodes:
                     last[carrier(argument)] = node
-        last.pop(self.lowered.logits, None)
+        for node in self.lowered.results:
+            last.pop(carrier(node), None)
         return last
 
     def _placeholder(self, node: fx.Node) -> None:
         role, shape = role_of(node), shape_of(node)
         if role is None:
             raise CompilerError(f"placeholder {node.name} has no role")
-        ints = role.kind in ("input", "state")
-        storage: Storage = "i32" if ints else storage_of(node, self.chooser.dtype)
+        ints = not node.meta["val"].dtype.is_floating_point
+        storage: Storage = "i32" if ints else "f32" if role.kind == "input" else storage_of(node, self.chooser.dtype)
         name = f"step{self.lowered.tokens}.{role.name}" if role.kind == "input" else role.name
         size = _padded(bytes_of(storage, prod(shape)))
         parts = role.parts or ((role.name, shape[0]),)
