@@ -25,6 +25,10 @@ FUSION = {
     "token_seconds": 2e-3, "first_token_seconds": 0.01, "prompt_tokens": 5, "new_tokens": 50,
     "gain": {"p": 0.002}, **WHERE,
 }  # fmt: skip
+CONTROL = {
+    "kind": "control", "op": "rms_norm", "adapter": "NVIDIA H200", "eager": 30e-6, "fused": 10e-6,
+    "gain": {"ratio": 3.0, "low": 2.9, "high": 3.1, "p": 1e-6},
+}  # fmt: skip
 PEER = {
     "kind": "generation", "system": "transformers, eager", "model": "qwen2.5-0.5b", "dtype": "f32",
     "prompt_tokens": 5, "new_tokens": 50, "prefill_seconds": 0.1, "decode_seconds": 1.0, "adapter": "cpu",
@@ -43,7 +47,7 @@ def ours(table):
 
 def test_the_paper_stands_alone_where_nothing_was_measured():
     shown = tables()
-    assert len(shown) == 5
+    assert len(shown) == 6
     assert len(shown["What a dispatch costs"].rows) == 11
     assert not any(ours(t) for t in shown.values())
     firefox = [r for r in shown["What a dispatch costs"].rows if "firefox" in r[1]]
@@ -52,7 +56,7 @@ def test_the_paper_stands_alone_where_nothing_was_measured():
 
 
 def test_ours_stand_in_the_same_columns_and_unlike_things_are_labelled():
-    shown = tables(DISPATCH, GENERATION, FUSION, PEER, KERNEL, {"kind": "conformance"})
+    shown = tables(DISPATCH, GENERATION, FUSION, CONTROL, PEER, KERNEL, {"kind": "conformance"})
     submits, one_pass = ours(shown["What a dispatch costs"])
     assert submits["single us"] == "125"
     assert submits["total/100 us"] == "9.17"
@@ -68,6 +72,8 @@ def test_ours_stand_in_the_same_columns_and_unlike_things_are_labelled():
     assert (fusion["fusions"], fusion["dispatches"], fusion["first token ms"]) == ("+ rope", "483", "10.0")
     assert float(fusion["tok/s"]) == pytest.approx(55 / 0.108, rel=1e-3)
     assert fusion["remark"].startswith("p 0.002 against the row above")
+    (control,) = ours(shown["Fusion on CUDA, the control"])
+    assert (control["eager us"], control["compiled us"], control["times as fast"]) == ("30", "10", "3.00 [2.90, 3.10]")
     (kernel,) = ours(shown["Kernels"])
     assert (kernel["TFLOP/s"], kernel["share"]) == ("11", "40% of the multiply-add rate")
     (phases,) = ours(shown["Phases of a dispatch, us"])

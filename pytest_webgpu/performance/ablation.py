@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -100,12 +100,13 @@ def measure_ablation(
     new_tokens: int = 9,
     rounds: int = PAIRED_ROUNDS,
     library: Library | None = None,
+    tuned: Mapping[Any, Any] | None = None,
     seed: int = 0,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Ablation:
     """Times every level. Raises CompilerError, ModelError and GpuError as generation does.
 
-    A paired verdict needs `rounds` of 24; with fewer than 5 no gain is ever certain.
+    A paired verdict needs `rounds` of 24; with fewer than 5 no gain is ever certain. `tuned` as Generator takes it.
     """
     prompt = model.drawn_prompt(prompt_tokens)
     with contextlib.ExitStack() as stack:
@@ -113,7 +114,8 @@ def measure_ablation(
         firsts: list[Generation] = []
         for level in chosen_levels:
             progress(f"{model.name} {dtype}, {level.name}: plan, weights, pipelines")
-            generator = Generator(model, runner, dtype, level.text, prompt_tokens + new_tokens, library=library)
+            capacity = prompt_tokens + new_tokens
+            generator = Generator(model, runner, dtype, level.text, capacity, library=library, tuned=tuned)
             stack.callback(generator.close)
             made.append(generator)
             firsts.append(generator.generate(prompt, new_tokens, logits=True))

@@ -167,9 +167,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--levels", nargs="+", default=["none", "all"], help="fusions, each as --webgpu-fusions")
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--implementation", default="wgpu-native")
-    parser.add_argument("--prompt", type=int, default=32)
+    parser.add_argument("--prompt", type=int, default=16)
     parser.add_argument("--new", type=int, default=65)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--no-tune", action="store_true", help="kernels with their defaults, without the autotuner")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args(arguments)
     runner = open_runner(choose(asked.backend, asked.implementation), limits="max")
@@ -180,8 +181,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for dtype in asked.dtypes:
             for level in asked.levels:
                 chosen_ = [Level(level, tuple(sorted(chosen(level))))]
-                of = measure_ablation(runner, find_model(name), dtype, chosen_, prompt_tokens=asked.prompt,
-                                      new_tokens=asked.new, rounds=asked.rounds, library=library)  # fmt: skip
+                of = measure_ablation(
+                    runner, find_model(name), dtype, chosen_, prompt_tokens=asked.prompt, new_tokens=asked.new,
+                    rounds=asked.rounds, library=library, tuned={} if asked.no_tune else None,
+                )  # fmt: skip
                 rung = of.rungs[0]
                 kernels = kernels_seconds(runner, rung.plan, library.all(), asked.prompt + asked.new // 2)
                 token, ways = predict_rung(parts, of, rung, kernels)

@@ -36,13 +36,14 @@ def paper_tables(findings: Iterable[Finding], paper: Mapping[str, Any]) -> Itera
 
     `findings` are a report's: of kind "dispatch", "fusion", "generation" and "kernel", as the suites record them.
     """
-    by_kind: dict[str, list[Finding]] = {"dispatch": [], "generation": [], "kernel": [], "fusion": []}
+    by_kind: dict[str, list[Finding]] = {"dispatch": [], "generation": [], "kernel": [], "fusion": [], "control": []}
     for finding in findings:
         if finding["kind"] in by_kind:
             by_kind[finding["kind"]].append(finding)
     yield _dispatch(paper, by_kind["dispatch"])
     yield _phases(paper, by_kind["dispatch"])
     yield _fusion(paper, by_kind["fusion"])
+    yield _control(paper, by_kind["control"])
     yield _end_to_end(paper, by_kind["generation"])
     yield _kernels(paper, by_kind["kernel"])
 
@@ -100,6 +101,18 @@ def _fusion(paper: Mapping[str, Any], ours: Sequence[Finding]) -> Table:
                      f"{together:.1f}", f"{1e3 * f['first_token_seconds']:.1f}", p + _remark(f)))  # fmt: skip
     note = theirs["operations"]["note"] + "; ours are dispatches as issued"
     return Table("Fusion", ("whose", "what", "fusions", "dispatches", "tok/s", "first token ms", "remark"), rows, note)
+
+
+def _control(paper: Mapping[str, Any], ours: Sequence[Finding]) -> Table:
+    theirs = paper["fusion"]["cuda_control"]
+    eager, fused = theirs["rms_norm_eager_us"], theirs["rms_norm_compiled_us"]
+    rows = [(PAPER, "rms_norm", theirs["adapter"], f"{eager:g}", f"{fused:g}", f"{eager / fused:.2f}", theirs["note"])]
+    for f in ours:
+        gain = f["gain"]
+        told = f"{gain['ratio']:.2f} [{gain['low']:.2f}, {gain['high']:.2f}]"
+        rows.append((OURS, f["op"], f["adapter"], _us(f["eager"]), _us(f["fused"]), told, f"p {gain['p']:.2g}"))
+    columns = ("whose", "op", "where", "eager us", "compiled us", "times as fast", "remark")
+    return Table("Fusion on CUDA, the control", columns, rows, "ours: a call by the slope, the wait not in it")
 
 
 def _end_to_end(paper: Mapping[str, Any], ours: Sequence[Finding]) -> Table:

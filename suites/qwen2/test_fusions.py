@@ -6,8 +6,10 @@ from statistics import median
 from typing import Any
 
 import pytest
+import torch
 
 from pytest_webgpu.gpu.job import Runner
+from pytest_webgpu.performance.cuda_control import measure_control
 from pytest_webgpu.performance.replay import replay, replayed_clock
 from pytest_webgpu.performance.stats import Comparison
 from pytest_webgpu.plugin import state_of
@@ -32,6 +34,19 @@ def test_fusion(ladder: Ladder, webgpu_runner: Runner, level: str, benchmark: An
     assert before is None or rung.dispatches <= before.dispatches
     assert rung.apart <= ladder.allowed, f"fusions {rung.level.text} move a logit by {rung.apart:.3g}"
     assert replay(benchmark, rung.token, extra_info={**named, "dispatches": rung.dispatches})
+
+
+def test_control_on_cuda(timed: None, webgpu_runner: Runner, pytestconfig: pytest.Config) -> None:
+    """The same question where a launch is cheap: ops of torch on CUDA, eager and fused by torch.compile."""
+    if not torch.cuda.is_available():
+        pytest.skip("NOT MEASURED: no CUDA, so the paper's control has nothing to run on")
+    state = state_of(pytestconfig)
+    state.progress("fusions: the control on CUDA, eager and compiled")
+    found = measure_control()
+    for c in found:
+        state.record("control", op=c.op, adapter=torch.cuda.get_device_name(), eager=c.eager.b.value,
+                     fused=c.fused.b.value, gain=_brief(c.gain))  # fmt: skip
+    assert all(c.gain.rounds for c in found)
 
 
 def _brief(c: Comparison | None) -> dict[str, Any] | None:
