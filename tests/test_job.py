@@ -23,6 +23,8 @@ COMMANDS = (
     j.MeasureCreation("g"),
     j.MeasureTransfers((4, 8)),
     j.MeasureDeviceTime("g"),
+    j.MeasureMemory(),
+    j.Trace("g"),
     j.Drop(("a*",)),
 )
 

@@ -19,6 +19,15 @@ def samples(a, b, rounds=20, noise=0.0, seed=0, counts=(1, 2, 5, 10, 20, 50, 100
     ]
 
 
+def test_the_interval_is_drawn_down_to_the_floor_where_other_work_takes_time_from_some_rounds():
+    counts, disturbed = (1, 2, 5, 10, 20, 50, 100), (3.0, 2.5, 2.0, 3.2, 2.8, 2.4, 2.6, 1.0)
+    got = fit([(r, n, 1, 1e-4 + 1e-5 * slow * n) for r, slow in enumerate(disturbed) for n in counts])
+    assert got.b.value == pytest.approx(2.55e-5)
+    assert got.b.low == got.b_floor == pytest.approx(1e-5)
+    quiet = fit(samples(a=1e-4, b=1e-5, noise=0.01))
+    assert quiet.b.low > quiet.b_floor
+
+
 def test_a_known_cost_is_recovered_and_the_wait_is_not_in_it():
     got = fit(samples(a=0.104, b=1e-5))  # a 104 ms poll: total / N would say 1,050 microseconds a dispatch
     assert got.b.value == pytest.approx(1e-5)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
-from pytest_webgpu.gpu import measure
 from pytest_webgpu.gpu.adapters import Adapter, find, load, request_device, webgpu_features
 from pytest_webgpu.gpu.buffers import Buffer, Buffers, check_range
 from pytest_webgpu.gpu.calls import make_calls
-from pytest_webgpu.gpu.device_time import measure_device_time
 from pytest_webgpu.gpu.job import (
     Collect,
     Command,
@@ -25,25 +24,18 @@ from pytest_webgpu.gpu.job import (
     MakeBuffer,
     MakePipeline,
     MakeProgram,
-    Measure,
-    MeasureCreation,
-    MeasureDeviceTime,
     MeasureMemory,
-    MeasurePhases,
-    MeasureTransfers,
-    MeasureWaits,
     Mode,
     ReadBuffer,
     Result,
     RunProgram,
-    Trace,
     ValidationError,
     WriteBuffer,
 )
 from pytest_webgpu.gpu.limits import LimitsAsked, resolve
 from pytest_webgpu.gpu.program import Maker, Pipeline, Program, Step, encode_pass
 from pytest_webgpu.gpu.shader import translate
-from pytest_webgpu.gpu.trace import trace
+from pytest_webgpu.gpu.timings import TIMINGS
 
 FEATURES = ("shader-f16", "subgroups", "timestamp-query")
 IN_FLIGHT = 8  # repetitions between two marks; at most three times as many are submitted and not finished
@@ -98,14 +90,8 @@ class NativeRunner:
             MakePipeline: self._make_pipeline,
             MakeProgram: self._make_program,
             RunProgram: self._run_program,
-            Measure: lambda c: measure.measure(self, c),
-            MeasureWaits: lambda c: measure.measure_waits(self, c),
-            MeasurePhases: lambda c: measure.measure_phases(self, c),
-            MeasureCreation: lambda c: measure.measure_creation(self, c),
-            MeasureTransfers: lambda c: measure.measure_transfers(self, c),
-            MeasureDeviceTime: lambda c: measure_device_time(self, c),
+            **{kind: partial(do, self) for kind, do in TIMINGS.items()},
             MeasureMemory: lambda _: self.buffers.memory(),
-            Trace: lambda c: trace(self, c),
             Drop: self._drop,
         }
 

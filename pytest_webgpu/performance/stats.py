@@ -7,6 +7,7 @@ median over rounds, and its interval a bootstrap over rounds, since a round is t
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 import math
@@ -20,6 +21,7 @@ from scipy import special
 Floats = npt.NDArray[np.float64]
 CONFIDENCE = 0.95
 RESAMPLES = 2000
+DISTURBED = 0.1  # CV of the rounds' b from which on something else takes the machine's time
 PAIRED_ROUNDS = 24
 PAIRED_LEVEL = 0.01
 PAIRED_LIMIT = 1.03
@@ -127,6 +129,9 @@ def estimate(per_round: Sequence[float]) -> Estimate:
 def fit(samples: Iterable[tuple[int, int, int, float]]) -> Fit:
     """The line through samples (round, N, repeats, seconds for all repeats).
 
+    Where the rounds' b vary by more than 10 %, other work takes time from some of them and gives none back: rounds near
+    to each other share it, a bootstrap does not see that, and the interval is drawn down to the floor.
+
     A round counts when it has at least three different N. Raises MeasurementError for a time that is negative or
     not finite, and when fewer than two rounds count.
     """
@@ -148,8 +153,10 @@ def fit(samples: Iterable[tuple[int, int, int, float]]) -> Fit:
     slopes, intercepts = theil_sen(x, table)
     b_floor, a_floor = theil_sen(x, np.nanmin(table, axis=0))
     medians = tuple(np.nanmedian(table, axis=0).tolist())
-    return Fit(estimate(slopes.tolist()), estimate(intercepts.tolist()), float(b_floor), float(a_floor),
-               tuple(counts), medians)  # fmt: skip
+    b = estimate(slopes.tolist())
+    if b.cv > DISTURBED:
+        b = dataclasses.replace(b, low=min(b.low, float(b_floor)))
+    return Fit(b, estimate(intercepts.tolist()), float(b_floor), float(a_floor), tuple(counts), medians)
 
 
 def cost(samples: Iterable[tuple[int, int, int, float]]) -> Fit:
