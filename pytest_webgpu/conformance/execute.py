@@ -44,6 +44,8 @@ FILL: dict[str, int] = {"base": 0x3F1D3F1D, "again": 0x3F1D3F1D, "reversed": 0x3
 """What guards and outputs hold beforehand. As f32 0.6, 6.7e35 and -6.7e35, as f16 1.8, 57376 and -57376: finite, so
 that a kernel that reads past an end and multiplies by zero is left in peace; the first small, so that what is added
 to it shows."""
+BEHIND_INPUTS = 0x00400040
+"""What turns that into what stands behind inputs: another word, or an output copied from there would look unwritten."""
 GUARD = 1024  # bytes behind each binding's data
 READ, WRITE, UNIFORM, PROGRAM = "conformance/read", "conformance/write", "conformance/uniform", "conformance/program"
 
@@ -202,6 +204,7 @@ def contents(planned: Planned, a: BoundArgument, fill: int) -> tuple[bytes, int]
     elif a.role == "tensor" and a.name in planned.inputs:
         data = pack(planned.inputs[a.name], a.dtype, a.storage)
     size = a.size if a.exact else a.size + GUARD
+    fill = fill if a.output else fill ^ BEHIND_INPUTS
     return data + (fill.to_bytes(4, "little") * -(-size // 4))[len(data) : size], len(data)
 
 
