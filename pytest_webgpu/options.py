@@ -80,6 +80,7 @@ TABLE: tuple[Setting, ...] = (
     Setting("preprocess", "command that prints the WGSL to run; {file} is the kernel's file", metavar="CMD"),
     Setting("mutants", "also make each fault in the kernels, one at a time, and count those that the checks find",
             "flag", False),
+    Setting("most-mutants", "make at most so many faults in a kernel, as unlike each other as can be", metavar="N"),
     Setting("replay", "run one case of a failed check again", metavar="CASE"),
     # how fast
     Setting("bench", "also time the .wgsl files on the command line against the shipped variants", "flag", False),

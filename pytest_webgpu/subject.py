@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_webgpu.conformance.check import Report
     from pytest_webgpu.gpu.job import Runner
     from pytest_webgpu.kernels.source import KernelSource
+    from pytest_webgpu.mutation import Mutation
     from pytest_webgpu.performance.stats import Comparison
     from pytest_webgpu.state import State
 
@@ -78,29 +79,21 @@ class Subject:
             pytest.skip(f"{'; '.join(lacking)}, which {info.adapter} ({info.backend}) does not give")
         return reports
 
-    def mutate(self, most: int = 40) -> None:
-        """Checks at most `most` mutants of each variant, as unlike each other as can be, and records which survive.
+    def mutate(self) -> Mutation:
+        """Makes each fault in each variant, one at a time, and records which the checks tell: a record a file.
 
-        A mutant that does not compile, or is no kernel any more, does not count.
+        At most `--webgpu-most-mutants` of them, as unlike each other as can be. A mutant that several variants share
+        is made in the first that runs here; one that no compiler takes does not count.
         """
         __tracebackhide__ = True
-        from pytest_webgpu.conformance.failure import ConformanceFailure
-        from pytest_webgpu.kernels.mutants import mutants, spread
-        from pytest_webgpu.kernels.source import KernelError
+        from pytest_webgpu.mutation import mutate
 
-        state, killed, survivors = self._wgsl.state, 0, []
-        for kernel in self.variants:
-            chosen = spread(mutants(kernel), most)
-            state.progress(f"mutants: {len(chosen)} of {kernel.name}")
-            for mutant in chosen:
-                try:
-                    state.hold(kernel.rewritten(mutant.text), self._wgsl.runner)
-                    survivors.append({"name": mutant.name, "diff": mutant.diff})
-                except ConformanceFailure:
-                    killed += 1
-                except KernelError:
-                    continue
-            state.record("mutants", kernel=kernel.name, op=kernel.header.op, killed=killed, survivors=survivors)
+        here = set(self._wgsl.runner.info.features)
+        able = [kernel for kernel in self.variants if kernel.features <= here]
+        if not able:
+            missing = ", ".join(sorted(self.variants[0].features - here))
+            pytest.skip(f"{self.variants[0].name} needs {missing}, which the adapter lacks")
+        return mutate(self._wgsl.state, self._wgsl.runner, able)
 
     def race(self, dims: str) -> list[Comparison]:
         """Each variant against the shipped kernels of its op, or against `--webgpu-against`: see bench.race.

@@ -78,7 +78,7 @@ def check(contract: Contract, kernel: KernelSource, runner: Runner, *, settings:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the arrays are small: more threads only wait for one another
     try:
-        return _Check(contract, kernel, runner, settings or Settings()).run()
+        return Check(contract, kernel, runner, settings or Settings()).run()
     finally:
         torch.set_num_threads(threads)
 
@@ -87,10 +87,10 @@ def run_case(
     contract: Contract, kernel: KernelSource, runner: Runner, case: Case, settings: Settings | None = None
 ) -> Verdict:
     """The verdict on one case, in every variant, without raising for a wrong result."""
-    return _Check(contract, kernel, runner, settings or Settings()).verdicts([case], everything=True)[0]
+    return Check(contract, kernel, runner, settings or Settings()).verdicts([case], everything=True)[0]
 
 
-class _Check:
+class Check:
     def __init__(self, contract: Contract, kernel: KernelSource, runner: Runner, settings: Settings) -> None:
         self.contract, self.kernel, self.settings = contract, kernel, settings
         self.session: Session = session(runner)
@@ -215,7 +215,7 @@ class _Check:
         pairs = list(zip(planned, variants, strict=True))
         try:
             work = sum(invocations(p.launch) * len(v) for p, v in pairs) if self.software else 0
-            return self.session.run(pairs, self.settings.deadline + SLOWEST * work)
+            return self.session.run(pairs, self.settings.deadline + SLOWEST * work, self.settings.deadline)
         except CompileError:
             raise
         except GpuError as error:

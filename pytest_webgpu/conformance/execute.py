@@ -21,6 +21,7 @@ from pytest_webgpu.gpu.job import (
     Bound,
     Command,
     Dispatch,
+    Drop,
     GpuError,
     Job,
     MakeBuffer,
@@ -95,14 +96,21 @@ class Session:
     def reset(self) -> None:
         self.generation = getattr(self.runner, "generation", 0)
         self.pipelines: dict[Any, str] = {}
+        self.forgotten: list[str] = []
+        self.made = 0
         self.sizes: dict[str, int] = {}
 
+    def forget(self, sha: str) -> None:
+        """Lets go of the pipelines of a kernel that will not come again."""
+        for key in [k for k in self.pipelines if k[0] == sha]:
+            self.forgotten.append(self.pipelines.pop(key))
+
     def run(
-        self, cases: Sequence[tuple[Planned, Sequence[Variant]]], deadline: float = 20.0
+        self, cases: Sequence[tuple[Planned, Sequence[Variant]]], deadline: float = 20.0, compiling: float = 20.0
     ) -> list[dict[Variant, Ran]]:
         """Runs each case in its variants, in one job. Raises GpuError as the runner does.
 
-        `deadline`: seconds that the job may take, and as many more for each pipeline that has to be compiled.
+        `deadline`: seconds that the job may take, and `compiling` for each pipeline that has to be made.
         """
         if getattr(self.runner, "generation", 0) != self.generation:
             self.reset()
@@ -122,10 +130,14 @@ class Session:
                     pipeline = self._pipeline(planned.launch, single, variant == "reversed", commands)
                     used = planned.launch.bound(single.entry)
                     dispatches.append(Dispatch(pipeline, tuple(bound[a.variable] for a in used), single.workgroups))
+        pipelines = len(commands)
+        if self.forgotten:
+            commands.append(Drop(tuple(self.forgotten)))
+            self.forgotten = []
         job = [*self._buffers(batch), *commands, *batch.writes(), MakeProgram(PROGRAM, tuple(dispatches))]
         job += [RunProgram(PROGRAM), ReadBuffer(WRITE, 0, len(batch.write) or 4)]
         try:
-            result = self.runner.run(Job(tuple(job)), deadline * (1 + len(commands)))
+            result = self.runner.run(Job(tuple(job)), deadline + compiling * pipelines)
         except GpuError:
             self.reset()
             raise
@@ -140,7 +152,8 @@ class Session:
         kernel = made.kernel
         key = (kernel.sha, kernel.variant, single.entry, backwards, tuple(sorted(single.constants.items())))
         if key not in self.pipelines:
-            name = f"conformance/pipeline/{len(self.pipelines)}"
+            name = f"conformance/pipeline/{self.made}"
+            self.made += 1
             code = (reversed_source(kernel, single.entry) if backwards else None) or kernel.code
             features = tuple(sorted(kernel.features))
             commands.append(

@@ -24,8 +24,11 @@ Names = dict[str, int]
 SMALL = (1, 2, 3, 4, 5, 7, 8)
 MIDDLE = (13, 16, 31, 32, 33, 61, 64, 96, 127, 128, 129, 251, 255, 256, 257)
 LARGE = (509, 512, 768, 896, 1021, 1024, 1028, 1029, 1030, 2048)
-FOR_EACH, IN_TURN = (1, 3), (5, 13, 61, 127, 257, 896, 1029, 4099, 4864)
+LONG = 2056  # indices beyond what f16 holds; of an `override` only where no workgroup memory may be sized by it
+FOR_EACH, IN_TURN = (1, 3, LONG), (5, 13, 61, 127, 257, 896, 1029, 4099, 4864)
 """Sizes of the fixed cases: every dim has the first and those beside the workgroup's, one dim each of the others."""
+BEYOND_A_TILE = 68
+"""Of every dim in one of the fixed cases: a tile of 64 and part of another, in all directions at once."""
 SCALARS = (0, 1, 2, 3, 5, 17, 64, 127)
 BUDGET = 1 << 17
 """Most elements (multiply-adds, for a product) of a drawn case; a fixed one may have 16 times as many."""
@@ -195,6 +198,9 @@ class _Sizes:
                 case = self._kept(dim, size)
                 if case is not None:
                     yield case
+        beyond = self.complete(dict.fromkeys(dims, BEYOND_A_TILE), 16 * BUDGET)
+        if beyond is not None:
+            yield beyond
 
     def _kept(self, dim: str, size: int) -> Names | None:
         return self.complete({n: 2 for n in self.contract.dims} | {dim: size}, 16 * BUDGET, keep=dim)
@@ -240,8 +246,9 @@ class _Sizes:
             return tuple(int(v) for v in drawn)
         telling = [m * c for c in self.constants for m in (1, 2, 3, 5)]
         if name in self.compiled:
+            known = COMPILED if self.kernel.workgroup else (*COMPILED[:2], LONG, *COMPILED[2:])
             alone = [c for c, needs in self.by_name[name] if needs == {name}]
-            return tuple(v for v in (*COMPILED, *telling) if all(c.holds({name: v}) for c in alone))[:FEW] or (1,)
+            return tuple(v for v in (*known, *telling) if all(c.holds({name: v}) for c in alone))[:FEW] or (1,)
         pool = (*SMALL, *SMALL, *MIDDLE, *self.marks, *telling, *LARGE)
         return SCALARS if name in self.scalars else tuple(self.random.sample(pool, len(pool)))
 

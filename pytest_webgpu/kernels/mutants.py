@@ -25,6 +25,11 @@ class Mutant:
     text: str
     diff: str
 
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The lines taken out and put in, each with its sign."""
+        return tuple(line for line in self.diff.splitlines()[3:] if line[:1] in ("-", "+"))
+
 
 def mutants(kernel: KernelSource) -> list[Mutant]:
     """Every fault of `faults.py` in every function that the kernel's passes reach, by line.

@@ -20,10 +20,10 @@ class Table:
 
 def all_tables(results: Results) -> Iterable[Table]:
     """Those that have rows, in the order in which a reader wants them."""
-    from pytest_webgpu.report import dispatch_tables, gate  # these are made of this module's Table
+    from pytest_webgpu.report import dispatch_tables, gate, mutants  # these are made of this module's Table
     from pytest_webgpu.report.implementations import differences
 
-    checked = (devices, conformance, differences)
+    checked = (devices, conformance, mutants.table, differences)
     timed = (*dispatch_tables.ALL, kernels, races, fusions, predictions, batches, generation)
     for make in (gate.changed, *checked, *timed):
         table = make(results)

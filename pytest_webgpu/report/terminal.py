@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from pytest_webgpu.report import implementations, paper, tables
+from pytest_webgpu.report import implementations, mutants, paper, tables
 from pytest_webgpu.report.results import Results
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def summary(results: Results, width: int) -> list[str]:
         lines.append(f"timeline of a token of {found['title']}: {found['file']}, {found['dispatches']} dispatches; "
                      f"buffers took at most {found['peak_bytes'] / 1e6:.1f} MB{driver}")  # fmt: skip
     lines += [*_fusions(results), *_predictions(results)]
-    for found in results.of("mutants"):
-        lines += _mutants(found)
+    lines += mutants.summary(results)
     for system, on, model, speed, first, count, right in tables.generation(results).rows:
         told = f", {count} dispatches a token, tokens {right or 'not checked'}" if count else f", on {on}"
         lines.append(f"{model}: {speed} tokens/s, first token {first} ms{told} ({system})")
@@ -137,16 +136,6 @@ def _predictions(results: Results) -> list[str]:
         for f in results.of("prediction")
         if "kernels" in f["ways"]
     ]
-
-
-def _mutants(found: dict[str, Any]) -> list[str]:
-    survivors = found["survivors"]
-    lines = [
-        f"mutants of {found['kernel']}: {found['killed']} of {found['killed'] + len(survivors)} found by the checks"
-    ]
-    for survivor in survivors:
-        lines += [f"  not found: {survivor['name']}", *(f"    {line}" for line in survivor["diff"].splitlines()[3:])]
-    return lines
 
 
 def _published(found: dict[str, Any]) -> str:
