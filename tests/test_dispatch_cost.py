@@ -105,7 +105,7 @@ def test_a_delay_put_into_each_dispatch_is_found_or_the_report_says_that_it_was_
     known = measure_dispatch(Simulated(), quick=False).known
     serial = ["one-pass", "pass-each"]
     assert [m.label for m in known] == serial + [f"{mode}, zero workgroups" for mode in serial]
-    assert all(m.found and m.put.value == pytest.approx(200e-6, rel=1e-4) for m in known)
+    assert all(m.found and m.put == pytest.approx(200e-6, rel=1e-4) for m in known)
     lost = measure_dispatch(Simulated(sees=0.8))
     assert not any(m.found for m in lost.known)
     assert any(w.startswith("a known cost was not found: one-pass: 200.0 us more") for w in lost.warnings)
@@ -148,7 +148,7 @@ def test_on_the_adapter_of_this_machine():
     finally:
         runner.close()
     assert report.fence
-    assert [len(m.b.per_round) > 1 for m in report.known] == [True, True]
+    assert [len(m.by_rounds.per_round) > 1 for m in report.known] == [True, True]
     assert json.loads(json.dumps(report.finding()))["transfers"][0]["size"] == 4
     named = {label for label in LABELS if any(c.startswith(f"{label}: not measured") for c in report.cut)}
     assert set(report.figures) == set(LABELS) - named

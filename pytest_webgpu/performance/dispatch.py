@@ -49,7 +49,7 @@ from pytest_webgpu.performance.dispatch_report import (
     Unpolled,
     artefacts,
 )
-from pytest_webgpu.performance.known_cost import COUNTS, SERIAL, Moved, measure_known_cost
+from pytest_webgpu.performance.known_cost import COUNTS, ROUNDS, SERIAL, Moved, measure_known_cost
 from pytest_webgpu.performance.stats import MeasurementError, cost, estimate
 
 INDEPENDENT = 64  # buffers that independent dispatches take turns on
@@ -195,7 +195,7 @@ def _known_cost(runner: Runner, quick: bool, seed: int) -> tuple[Moved, ...]:
     """The base in the modes in which a host kept busy delays the device too; in full, without its work as well."""
     chosen = [Setup(mode, zero_workgroups=zero) for zero in ((False,) if quick else (False, True)) for mode in SERIAL]
     variants = [
-        Variant(s.label, s.program, s.mode, COUNTS, zero_workgroups=s.zero_workgroups, budget_seconds=1.5)
+        Variant(s.label, s.program, s.mode, COUNTS, False, s.zero_workgroups, ROUNDS, budget_seconds=2.0)
         for s in chosen
     ]
     return tuple(measure_known_cost(runner, variants, seed=seed))

@@ -159,8 +159,8 @@ class DispatchReport:
             "creation": {name: _brief(e) for name, e in self.creation.items()},
             "transfers": [{"size": t.size, "write": _brief(t.write), "read": _brief(t.read)} for t in self.transfers],
             "known": [
-                {"label": m.label, "put": _brief(m.put), "b": _brief(m.b), "a": _brief(m.a), "share": _brief(m.share),
-                 "found": m.found}
+                {"label": m.label, "put": m.put, "b": m.b, "a": m.a, "share": m.share,
+                 "by_rounds": _brief(m.by_rounds), "found": m.found}
                 for m in self.known
             ],
             "device_time": self.device_time and _brief(self.device_time),

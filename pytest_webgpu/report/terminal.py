@@ -93,7 +93,7 @@ def _dispatch(found: dict[str, Any]) -> list[str]:
         f"  published ({paper.SHORT}, {found['implementation']}, total/100, a submit each): {_published(found)}",
     ]
     lines += [
-        f"  {known['put']['value'] * 1e6:.0f} us more put into each dispatch moved b by {known['share']['value']:.1%} "
+        f"  {known['put'] * 1e6:.0f} us more put into each dispatch moved b by {known['share']:.1%} "
         f"of that ({known['label']}): {'found' if known['found'] else 'NOT FOUND'}"
         for known in found["known"]
     ]
