@@ -38,7 +38,7 @@ from pytest_webgpu.performance.stats import Fit, cost
 from pytest_webgpu.qwen2.config import find_model
 
 REPEATS = 256  # dispatches in the pass whose device time is taken
-ROUNDS = 15
+ROUNDS, WARM_UP = 15, 75  # a device that was idle begins at a low clock
 KERNEL_SECONDS = 2e-3  # of device time that a pass of one kernel is to last
 
 
@@ -93,11 +93,11 @@ def measure_parts(runner: Runner, *, rounds: int = ROUNDS, budget: float = 1.5, 
     return Parts(line, api, submit, device, measure_roofline(runner))
 
 
-def _device(runner: Runner, program: str, repeats: int = REPEATS) -> float:
+def _device(runner: Runner, program: str, repeats: int = REPEATS, warm_up: int = WARM_UP) -> float:
     """Seconds of the device for the program once, in a pass that holds it `repeats` times."""
-    value = runner.run(Job((MeasureDeviceTime(program, ROUNDS, repeats),)), deadline=120).values[0]
+    value = runner.run(Job((MeasureDeviceTime(program, ROUNDS + warm_up, repeats),)), deadline=300).values[0]
     assert value is not None
-    return float(median(one for (one,) in value["seconds"]))
+    return float(median(one for (one,) in value["seconds"][warm_up:]))
 
 
 def kernels_seconds(runner: Runner, plan: Plan, kernels: Sequence[KernelSource], start: int) -> float:
@@ -116,7 +116,7 @@ def kernels_seconds(runner: Runner, plan: Plan, kernels: Sequence[KernelSource],
     total = 0.0
     for candidate, count in counted:
         with prepared(runner, [candidate], seed=0) as (made,):
-            once = _device(runner, made.program, 1)
+            once = _device(runner, made.program, 1, warm_up=1)
             repeats = max(1, min(REPEATS, round(KERNEL_SECONDS / max(once, 1e-6))))
             total += count * _device(runner, made.program, repeats) / made.copies
     return total
