@@ -21,7 +21,7 @@ from pytest_webgpu.gate.rules import Count, Judgement
 from pytest_webgpu.gate.store import BaselineError
 from pytest_webgpu.options import Settings
 from pytest_webgpu.performance.canary import canary_seconds
-from pytest_webgpu.performance.stats import Verdict
+from pytest_webgpu.performance.stats import MeasurementError, Verdict
 
 if TYPE_CHECKING:
     from pytest_webgpu.conformance.settings import Report
@@ -77,7 +77,10 @@ class Gate:
         return fresh.measure(self._config, self._settings, items, times, self._progress)
 
     def measured(self, figure: Figure, place: Place = None) -> Figure:
-        """The session's figure, judged."""
+        """The session's figure, judged. Raises MeasurementError for what is no time."""
+        for seconds in (*figure.samples, figure.value):
+            if not (math.isfinite(seconds) and seconds > 0):
+                raise MeasurementError(f"{figure.key} took {seconds} s: not measured, or the clock went backwards")
         if not self._on and not self._settings["update-baselines"]:
             _ = self._judge  # whoever started this process wants its canary
             return figure

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
-from pytest_webgpu.gate import store
+from pytest_webgpu.gate import rules, store
 from pytest_webgpu.gate.fingerprint import Fingerprint
 from pytest_webgpu.gate.rules import LEAST_SITTINGS, Count
 
@@ -24,14 +25,14 @@ class Past:
     def own(self, of: Fingerprint) -> list[store.Session]:
         """The sessions of exactly this fingerprint, oldest first."""
         if of not in self._own:
-            self._own[of] = store.load(self._root, of)
+            self._own[of] = _not_from_the_future(store.load(self._root, of))
         return self._own[of]
 
     def near(self, of: Fingerprint) -> list[store.Session]:
         """Those of the newest near miss: the same but for what an update changes."""
         if of not in self._near:
             found = store.near_misses(self._root, of)
-            self._near[of] = found[-1] if found else []
+            self._near[of] = _not_from_the_future(found[-1]) if found else []
         return self._near[of]
 
     def values(self, of: Fingerprint, key: str, processes: int = 1) -> list[float]:
@@ -65,6 +66,20 @@ class Past:
         sessions = self.own(of) or (self.near(of) if self._accept_near else [])
         found = [s.ratios[key] for s in sessions if key in s.ratios]
         return max(found, default=None)
+
+
+def _not_from_the_future(sessions: list[store.Session]) -> list[store.Session]:
+    """Sessions of one sitting count once, by their times: a clock that went back makes of one sitting many."""
+    now = datetime.datetime.now(datetime.UTC)
+    for session in sessions:
+        if session.started > now + rules.SITTING:
+            assert session.path is not None
+            raise store.BaselineError(
+                session.path,
+                f"was recorded at {session.started:%Y-%m-%d %H:%M} UTC, which is to come: a clock went backwards",
+                "Set this machine's clock, or delete the file and record it again.",
+            )
+    return sessions
 
 
 def changes(ours: Fingerprint, theirs: Fingerprint) -> str:
