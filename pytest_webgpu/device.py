@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,21 @@ def open_device(adapter: Adapter, descriptor: dict[str, Any], items: Iterable[py
             if value <= adapter.info.limits.get(name, 0) and name not in (descriptor["limits"] or {}):
                 limits[name] = max(value, limits.get(name, 0))
     return NativeRunner(adapter, limits or None, descriptor["without"]).device
+
+
+def missing(
+    adapter: Adapter, descriptor: dict[str, Any], features: Iterable[str] = (), limits: Mapping[str, int] | None = None
+) -> str | None:
+    """What the `webgpu` marker asks for and the device cannot have, in words; None when there is nothing."""
+    lacking = [f for f in features if f not in adapter.info.features or f in descriptor["without"]]
+    if lacking:
+        return f"no {', '.join(lacking)} on {adapter.info.adapter} ({adapter.info.backend})"
+    held = descriptor["limits"] if isinstance(descriptor["limits"], dict) else {}
+    for name, value in (limits or {}).items():
+        has = min(adapter.info.limits.get(name, 0), held.get(name, value))
+        if has < value:
+            return f"{name} is {has}, below {value}, on {adapter.info.adapter} ({adapter.info.backend})"
+    return None
 
 
 class _Errors(logging.Handler):

@@ -241,9 +241,9 @@ def wgsl(webgpu_runner: Runner, pytestconfig: pytest.Config) -> Wgsl:
 
 @pytest.fixture
 def _webgpu_needs(request: pytest.FixtureRequest, webgpu_adapter: Adapter, webgpu_device_descriptor: Any) -> None:
-    from pytest_webgpu import state
+    from pytest_webgpu import device
 
     for mark in request.node.iter_markers("webgpu"):
-        missing = state.missing(webgpu_adapter, webgpu_device_descriptor, **mark.kwargs)
+        missing = device.missing(webgpu_adapter, webgpu_device_descriptor, **mark.kwargs)
         if missing:
             pytest.skip(missing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -269,21 +269,6 @@ class State:
     def take_records(self) -> list[dict[str, Any]]:
         taken, self._records = self._records, []
         return taken
-
-
-def missing(
-    adapter: Adapter, descriptor: dict[str, Any], features: Iterable[str] = (), limits: Mapping[str, int] | None = None
-) -> str | None:
-    """What the `webgpu` marker asks for and the device cannot have, in words; None when there is nothing."""
-    lacking = [f for f in features if f not in adapter.info.features or f in descriptor["without"]]
-    if lacking:
-        return f"no {', '.join(lacking)} on {adapter.info.adapter} ({adapter.info.backend})"
-    held = descriptor["limits"] if isinstance(descriptor["limits"], dict) else {}
-    for name, value in (limits or {}).items():
-        has = min(adapter.info.limits.get(name, 0), held.get(name, value))
-        if has < value:
-            return f"{name} is {has}, below {value}, on {adapter.info.adapter} ({adapter.info.backend})"
-    return None
 
 
 def place_of(kernel: KernelSource | None) -> tuple[str, int] | None:
