@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,9 +34,20 @@ def store(folder: Path, values: tuple[float, ...] = STEADY, processes: int = 3, 
     of = fingerprint(dataclasses.replace(info, driver=driver or info.driver))
     for day, value in enumerate(values, 1):
         started = datetime.datetime(2026, 1, day, tzinfo=datetime.UTC)
-        records = {"b": record([value], group="dispatch")}
+        records = {"b": record([value], group="dispatch"), "canary": record([1e-3])}
         write(folder / "baselines" / "measured",
               Session(of, f"{day}", started, f"boot {day}", records, processes=processes))  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def canary(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the canary of this process, in seconds; as it was recorded unless a test says otherwise."""
+
+    def sing(seconds: float) -> None:
+        monkeypatch.setattr("pytest_webgpu.gating.canary_seconds", lambda: seconds)
+
+    sing(1e-3)
+    return sing
 
 
 def run(pytester: pytest.Pytester, values: list[float], *args: str) -> tuple[pytest.RunResult, int]:
@@ -83,6 +95,15 @@ def test_cannot_tell_passes_and_is_counted_and_fails_when_strict(pytester: pytes
         result, _ = run(pytester, [3.0], f"--webgpu-gate={gate}", "--webgpu-gate-processes=1")
         result.assert_outcomes(failed=failed, passed=1 - failed)
         result.stdout.fnmatch_lines(["baselines: 1 cannot tell", "*CANNOT TELL b: *its sittings vary*"])
+
+
+def test_a_canary_out_of_its_limits_tells_nothing(pytester: pytest.Pytester, canary: Callable[[float], None]) -> None:
+    store(pytester.path)
+    canary(1.2e-3)
+    result, processes = run(pytester, [3.0], "--webgpu-gate-processes=1")
+    result.assert_outcomes(passed=1)
+    assert processes == 1
+    result.stdout.fnmatch_lines(["*CANNOT TELL b: *the canary took 1.20 of its usual time*"])
 
 
 def test_a_process_that_fails_is_never_a_pass_of_strict(pytester: pytest.Pytester) -> None:

@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from pytest_webgpu.gate.rules import Count, Observation, judge, judge_count, judge_ratio, sittings
-from pytest_webgpu.gate.simulate import TABLE, stored_rates
+from pytest_webgpu.gate.simulate import TABLE, run_rates, stored_rates
 from pytest_webgpu.performance.stats import Verdict
 
 STEADY = (1.0, 1.01, 0.99, 1.0, 1.005)
@@ -132,3 +132,10 @@ def test_false_alarms_and_power_are_at_least_the_published_ones():
                 assert rate <= published, (session, slowdown)
             else:
                 assert rate >= published - 0.02, (session, slowdown)
+
+
+def test_one_slow_benchmark_of_eight_is_found_and_no_other_is_blamed():
+    told = run_rates(0.2, 0.02, 0.01, trials=200)
+    assert told["found"] == 1
+    assert told["false alarm"] <= 0.02
+    assert run_rates(0.2, 0.2, 0.1, trials=50)["cannot tell"] > 0.9

@@ -72,3 +72,12 @@ def test_a_run_in_which_a_test_failed_records_nothing(pytester: pytest.Pytester)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["baselines: nothing recorded, since tests failed"])
     assert files(pytester.path / "baselines") == []
+
+
+def test_counts_are_judged_and_recorded_beside_other_workers(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("xdist")
+    for count, failed in ((15, 0), (16, 1)):
+        result = run(pytester, "-n", "2", "--webgpu-gate=fail", "--webgpu-update-baselines", count=count)
+        result.assert_outcomes(failed=failed, passed=1 - failed)
+    assert len(files(pytester.path / "baselines")) == 2, "of a run in which something regressed nothing is recorded"
+    result.stdout.fnmatch_lines(["*REGRESSED dispatches a token (tiny): * 15 -> 16 (rms_norm: 5 -> 6)"])

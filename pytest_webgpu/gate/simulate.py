@@ -10,7 +10,7 @@ import argparse
 
 import numpy as np
 
-from pytest_webgpu.gate.rules import WIDEST, limit
+from pytest_webgpu.gate.rules import GATED, WIDEST, Observation, judge, limit
 from pytest_webgpu.performance.stats import Floats, Verdict
 
 RUNS = 3
@@ -48,6 +48,24 @@ def stored_rates(
     return {Verdict.WORSE: worse, Verdict.CANNOT_TELL: cannot, Verdict.NOT_WORSE: 1 - worse - cannot}
 
 
+def run_rates(
+    slowdown: float, session: float, run: float, *, benchmarks: int = GATED, trials: int = 2000, seed: int = 0
+) -> dict[str, float]:
+    """The same over whole runs, by `judge` itself: so many benchmarks, of which one is slower. Shares of runs: `found`
+    (that one is called worse), `false alarm` (another one is), `cannot tell` (of the slower one)."""
+    rng = np.random.default_rng(seed)
+    drawn = np.exp(sessions(rng, (trials, benchmarks, BASELINE + 2), session, run, heavy=False))
+    drawn[:, 0, BASELINE:] *= 1 + slowdown
+    told = {"found": 0.0, "false alarm": 0.0, "cannot tell": 0.0}
+    for values in drawn:
+        seen = [Observation(str(i), v[BASELINE], v[:BASELINE].tolist(), v[BASELINE + 1]) for i, v in enumerate(values)]
+        first, *others = (j.verdict for j in judge(seen))
+        told["found"] += first is Verdict.WORSE
+        told["cannot tell"] += first is Verdict.CANNOT_TELL
+        told["false alarm"] += Verdict.WORSE in others
+    return {what: hits / trials for what, hits in told.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=20_000)
@@ -61,6 +79,13 @@ def main() -> None:
                 print(f"{100 * session:10.0f} / {100 * run:.1f} % {'t(3)' if heavy else 'normal':>7} {slowdown:9.0%} "
                       f"{100 * rates[Verdict.WORSE]:9.2f} {100 * published:11.1f} "
                       f"{100 * rates[Verdict.CANNOT_TELL]:14.1f}")  # fmt: skip
+    print(f"\nwhole runs of {GATED} benchmarks, one of them slower, {trials // 10} trials")
+    print("session/run noise  slowdown   it is found %  another is called worse %  cannot tell %")
+    for session, run in TABLE:
+        for slowdown in (0.0, 0.1, 0.2):
+            told = run_rates(slowdown, session, run, trials=trials // 10)
+            print(f"{100 * session:10.0f} / {100 * run:.1f} % {slowdown:8.0%} {100 * told['found']:14.1f} "
+                  f"{100 * told['false alarm']:25.1f} {100 * told['cannot tell']:14.1f}")  # fmt: skip
 
 
 if __name__ == "__main__":
