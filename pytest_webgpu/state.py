@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -167,25 +167,41 @@ class State:
     def check(self, kernel: KernelSource, runner: Runner, op: str | None = None) -> Report:
         """Holds the kernel to its op (or to `op`) and records what came of it. Raises ConformanceFailure."""
         __tracebackhide__ = True
+        from pytest_webgpu.conformance.failure import ConformanceFailure
         from pytest_webgpu.kernels.errors import Refused
 
         of, place = _fingerprint(runner.info), place_of(kernel) or (None, 1)
         found = {"op": op or kernel.header.op, "kernel": kernel.name, "fingerprint": of.as_dict(), "file": place[0],
                  "implementation": runner.info.implementation, "backend": runner.info.backend}  # fmt: skip
-        report, refused, line = None, None, place[1]
+        report, refused, wrong, line = None, None, False, place[1]
         try:
             report = self.hold(kernel, runner, op, self.config.rootpath / ".webgpu" / "failures")
         except Refused as error:
             refused, line = f"line {error.line}: {error.remedy}", error.line
             raise
+        except ConformanceFailure:
+            wrong = True
+            raise
         finally:
             if report is None:
                 self.record("conformance", **found, passed=False, cases=0, headroom=None, notes=[], refused=refused,
-                            line=line)  # fmt: skip
+                            wrong=wrong, line=line)  # fmt: skip
+        notes = [*self._lints(kernel, runner), *report.notes]
+        if kernel.header.requires:
+            notes.append(f"checked where {' and '.join(e.text for e in kernel.header.requires)}, as it says, alone")
         self.record("conformance", **found, passed=True, cases=report.cases, headroom=report.headroom or None,
-                    notes=report.notes, refused=None, line=line)  # fmt: skip
+                    notes=notes, refused=None, wrong=False, line=line)  # fmt: skip
         self.gate.headroom(of, report, place_of(kernel))
         return report
+
+    @staticmethod
+    def _lints(kernel: KernelSource, runner: Runner) -> Iterator[str]:
+        """What other compilers and adapters may take otherwise, though this one did not mind."""
+        from pytest_webgpu.kernels.lints import lint
+
+        file = kernel.path.name if kernel.path else kernel.name
+        for found in lint(kernel, runner.info.limits):
+            yield f"{file}:{found.line}: {found.message} ({found.rule})"
 
     def hold(self, kernel: KernelSource, runner: Runner, op: str | None = None, failures: Path | None = None) -> Report:
         """The same without a record. A text that a compiler refuses is a KernelError at its line.
@@ -208,6 +224,16 @@ class State:
             line, who = error.details.get("line") or 1, runner.info.implementation
             told = kernel.error(line, f"{who} does not compile it", error.message.strip())
             raise Refused(told.path, told.line, told.message, told.remedy) from None
+
+    def hold_at(self, kernel: KernelSource, runner: Runner, dims: dict[str, int]) -> None:
+        """One case of normal data at these dims. Raises ConformanceFailure."""
+        __tracebackhide__ = True
+        from pytest_webgpu.conformance.check import check
+        from pytest_webgpu.conformance.inputs import Case
+        from pytest_webgpu.conformance.settings import Settings as HowMuch
+
+        how_much = HowMuch(reference=self.settings["reference"], replay=Case(dims), deadline=120)
+        check(self.contract(kernel), kernel, runner, settings=how_much)
 
     def contract(self, kernel: KernelSource, op: str | None = None) -> Contract:
         """What the kernel claims to be, or `op` where that is given. Raises KernelError, which points at the claim."""

@@ -14,7 +14,8 @@ def results(*found):
 
 
 def checked(kernel, implementation, headroom=0.25, refused=None, passed=True, backend="vulkan"):
-    data = {"op": kernel, "kernel": kernel, "cases": 9, "headroom": headroom, "passed": passed, "refused": refused}
+    data = {"op": kernel, "kernel": kernel, "cases": 9, "headroom": headroom, "passed": passed, "refused": refused,
+            "notes": [], "wrong": not passed and refused is None}
     return {"kind": "conformance", "data": data | {"implementation": implementation, "backend": backend}}
 
 

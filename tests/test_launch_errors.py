@@ -1,10 +1,13 @@
 """What a kernel asks for and the contract does not offer is named, with what there is."""
 
+from pathlib import Path
+
 import pytest
 
 from pytest_webgpu.kernels.source import KernelError, parse_source
 from pytest_webgpu.ops.contract import get
 from pytest_webgpu.ops.launch import launch
+from tests.faulty_kernels import ADD
 
 X = "@group(0) @binding(0) var<storage> x: array<f32>;"
 WEIGHT = "@group(0) @binding(1) var<storage> weight: array<f32>;"
@@ -52,3 +55,12 @@ def test_unknown_name_in_workgroups() -> None:
     text = f'//! op = "rms_norm"\n//! workgroups = ["row"]\n{ALL}@compute @workgroup_size(1) fn main() {{}}'
     with pytest.raises(KernelError, match=r'k\.wgsl:2: "row" in "row" is no dim.*\n  did you mean "rows"\?'):
         launch(get("rms_norm"), parse_source(text, "k.wgsl"), {"rows": 2, "cols": 3}, {})
+
+
+def test_a_fixed_array_that_is_too_short_is_told_with_its_line():
+    """wgpu-native clamps the index and goes on, so that no run shows it."""
+    text = ADD.replace("a: array<f32>", "a: array<f32, 64>")
+    kernel = parse_source(text, Path("mine.wgsl"))
+    assert launch(get("add"), kernel, {"n": 64}, {})
+    with pytest.raises(KernelError, match=r"mine.wgsl:\d+: `a` holds 64 elements, too few for 65 of them\n.*array<f32>"):
+        launch(get("add"), kernel, {"n": 65}, {})

@@ -23,7 +23,8 @@ def report(outcome: str, when: str = "call", **more: Any) -> Any:
 
 
 def checked(op: str, passed: bool = True, headroom: float | None = 0.25) -> dict[str, Any]:
-    data = {"op": op, "kernel": op, "passed": passed, "cases": 50, "headroom": headroom, "refused": None,
+    data = {"op": op, "kernel": op, "passed": passed, "cases": 50, "headroom": headroom, "refused": None, "notes": [],
+            "wrong": not passed,
             "implementation": "wgpu-native", "backend": "vulkan"}  # fmt: skip
     return {"kind": "conformance", "data": data}
 

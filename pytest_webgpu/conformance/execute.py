@@ -157,7 +157,8 @@ class Session:
             code = (reversed_source(kernel, single.entry) if backwards else None) or kernel.code
             features = tuple(sorted(kernel.features))
             commands.append(
-                MakePipeline(name, code, single.entry, made.slots(single.entry), single.constants, features)
+                MakePipeline(name, code, single.entry, made.slots(single.entry), single.constants, features,
+                             made.workgroup_memory)
             )
             self.pipelines[key] = name
         return self.pipelines[key]

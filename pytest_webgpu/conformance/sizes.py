@@ -25,7 +25,7 @@ SMALL = (1, 2, 3, 4, 5, 7, 8)
 MIDDLE = (13, 16, 31, 32, 33, 61, 64, 96, 127, 128, 129, 251, 255, 256, 257)
 LARGE = (509, 512, 768, 896, 1021, 1024, 1028, 1029, 1030, 2048)
 LONG = 2056  # indices beyond what f16 holds; of an `override` only where no workgroup memory may be sized by it
-FOR_EACH, IN_TURN = (1, 3, LONG), (5, 13, 61, 127, 257, 896, 1029, 4099, 4864)
+FOR_EACH, IN_TURN = (1, 3, LONG), (5, 13, 61, 127, 257, 896, 1029, 4099, 4864, 1536, 8960)
 """Sizes of the fixed cases: every dim has the first and those beside the workgroup's, one dim each of the others."""
 BEYOND_A_TILE = 68
 """Of every dim in one of the fixed cases: a tile of 64 and part of another, in all directions at once."""

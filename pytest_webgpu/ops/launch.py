@@ -236,6 +236,11 @@ class _Meeting:
             _, elements, width = PACKED[storage]
             size = -(-count // elements) * width
         step = self.kernel.layout().stride(b.type)
+        if b.type.is_array and b.type.count is not None and size > self.size(b):
+            raise self.kernel.error(
+                b.line, f"`{b.name}` holds {b.type.count} elements, too few for {'x'.join(map(str, shape))} of them",
+                f"declare it as array<{b.type.text.removeprefix('array<').rpartition(',')[0]}>, or say in `requires` "
+                "for which dims it is enough")  # fmt: skip
         return max(round_up(round_up(size, step), 4), self.size(b), 4)
 
     def size(self, b: Binding) -> int:

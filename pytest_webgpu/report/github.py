@@ -47,7 +47,7 @@ def summary(results: Results, most: int = MOST_BYTES - 1) -> str:
         lines += ["", HOW]
     if results.failed:
         lines += ["", "Failed:", ""]
-        lines += [f"- `{test}`: {results.messages.get(test, '')}" for test in results.failed[:FAILURES]]
+        lines += [f"- `{test}`: {results.first_line(test)}" for test in results.failed[:FAILURES]]
         lines += [f"- and {len(results.failed) - FAILURES} more"] if len(results.failed) > FAILURES else []
     lines += [""] + [f"- {n} skipped: {reason}" for reason, n in results.reasons.most_common(5)]
     for name, backend, implementation, driver, probes in devices(results).rows:
@@ -77,7 +77,7 @@ def _findings(results: Results) -> Iterator[dict[str, Any]]:
         data, level = record.data, "error" if record.nodeid in failed else "warning"
         place = {"level": level, "file": data.get("file"), "line": data.get("line")}
         if record.kind == "conformance" and not data["passed"]:
-            text = data["refused"] or results.messages.get(record.nodeid, "it does not compute what its op says")
+            text = data["refused"] or results.first_line(record.nodeid) or "it does not compute what its op says"
             yield {**place, "title": f"{data['kernel']} is wrong", "text": text}
         elif record.kind == "judgement" and data["verdict"] == "worse":
             yield {**place, "title": f"REGRESSED {data['key']}", "text": f"{data['ratio']:.3f} of its baseline: "

@@ -17,7 +17,8 @@ PAGE = """<!doctype html>
 <h1>WebGPU: {{ results.verdict }}</h1>
 <p>{% for what, count in results.outcomes.items() %}{{ count }} {{ what }}{{ ", " if not loop.last }}{% endfor %}</p>
 <ul>
-{% for nodeid in results.failed %}<li>failed: <code>{{ nodeid }}</code></li>
+{% for nodeid in results.failed %}<li>failed: <code>{{ nodeid }}</code>
+<pre>{{ results.messages[nodeid] }}</pre></li>
 {% endfor %}{% for reason, count in results.reasons.most_common() %}<li>skipped: {{ count }} because {{ reason }}</li>
 {% endfor %}</ul>
 {% for table in tables %}

@@ -8,7 +8,9 @@ from pytest_webgpu.report.tables import all_tables
 
 def render(results: Results) -> str:
     lines = [f"# WebGPU: {results.verdict}", "", ", ".join(f"{n} {what}" for what, n in results.outcomes.items())]
-    lines += [f"- failed: `{nodeid}`" for nodeid in results.failed]
+    for nodeid in results.failed:
+        said = [f"  {line}" for line in results.messages[nodeid].splitlines()]
+        lines += [f"- failed: `{nodeid}`", "", "  ```", *said, "  ```", ""]
     lines += [f"- skipped: {n} because {reason}" for reason, n in results.reasons.most_common()]
     for table in all_tables(results):
         lines += ["", f"## {table.title}", "", row(table.columns), row(("---",) * len(table.columns))]

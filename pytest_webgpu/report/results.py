@@ -11,6 +11,8 @@ import pytest
 
 from pytest_webgpu import __version__
 
+MESSAGE = 4000  # characters kept of what a failed test says
+
 
 @dataclass(frozen=True)
 class Record:
@@ -33,7 +35,7 @@ class Results:
     outcomes: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)
-    messages: dict[str, str] = field(default_factory=dict)  # the first line of what each failed test said
+    messages: dict[str, str] = field(default_factory=dict)  # what each failed test said
     notes: list[str] = field(default_factory=list)  # on baselines, for the end of the summary
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -53,9 +55,12 @@ class Results:
             self.failed.append(report.nodeid)
             crash = getattr(report.longrepr, "reprcrash", None)
             said = crash.message if crash is not None else str(report.longrepr or "")
-            self.messages[report.nodeid] = next(iter(said.strip().splitlines()), "")
+            self.messages[report.nodeid] = said.strip()[:MESSAGE]
         elif report.when == "call":
             self.outcomes["passed"] += 1
+
+    def first_line(self, nodeid: str) -> str:
+        return next(iter(self.messages.get(nodeid, "").splitlines()), "")
 
     @property
     def nothing(self) -> bool:
@@ -84,6 +89,7 @@ class Results:
             "outcomes": dict(self.outcomes),
             "skipped": dict(self.reasons),
             "failed": self.failed,
+            "messages": self.messages,
             "baselines": self.notes,
             "findings": [{"test": r.nodeid, "kind": r.kind, **r.data} for r in self.records],
         }

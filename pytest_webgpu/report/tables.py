@@ -55,7 +55,9 @@ def conformance(results: Results) -> Table:
         right = sum(f["passed"] for f in kernels)
         shares = [f["headroom"] for f in kernels if f["headroom"] is not None]
         cases = sum(f["cases"] for f in kernels)
-        rows.append((op, f"{right}/{len(kernels)}", str(cases), f"{max(shares):.2f}" if shares else "exact"))
+        share = f"{max(shares):.2f}" if shares else "exact" if right else "-"
+        state = " WRONG" if any(f["wrong"] for f in kernels) else " not checked" if right < len(kernels) else ""
+        rows.append((op, f"{right}/{len(kernels)}", str(cases), f"{share}{state}"))
     note = "error/bound: the largest error of an element, as a share of what a correct kernel may make"
     return Table("Conformance", ("op", "right", "cases", "error/bound"), rows, note)
 

@@ -12,6 +12,8 @@ from pytest_webgpu.report.results import Results
 if TYPE_CHECKING:
     from pytest_webgpu.state import State
 
+NOTES = 5  # of kernels that are right, in a summary that fits a screen
+
 
 def adapters() -> list[str]:
     """For `--webgpu-list`: every implementation, and the adapters of those that are installed."""
@@ -59,7 +61,8 @@ def summary(results: Results, width: int) -> list[str]:
         right, total = (sum(column) for column in zip(*kernels, strict=True))
         cases = sum(int(row[2]) for row in checked.rows)
         lines.append(f"conformance: {right} of {total} kernels right, {cases} cases; largest error/bound by op:")
-        lines += _flowing((f"{op} {share}{'' if _all(n) else ' WRONG'}" for op, n, _, share in checked.rows), width)
+        lines += _flowing((f"{op} {share}" for op, _, _, share in checked.rows), width)
+        lines += _remarks(results)
     lines += implementations.summary(results)
     for found in results.of("dispatch"):
         lines += _dispatch(found)
@@ -77,6 +80,16 @@ def summary(results: Results, width: int) -> list[str]:
         lines.append(f"{model}: {speed} tokens/s, first token {first} ms{told} ({system})")
     lines += [f"skipped: {n} because {reason}" for reason, n in results.reasons.most_common(5)]
     return lines + results.notes
+
+
+def _remarks(results: Results) -> list[str]:
+    """What is to be known of kernels that are right; what their headers say themselves comes last."""
+    every = [f"{found['kernel']}: {note}" for found in results.of("conformance") for note in found["notes"]]
+    every = sorted(dict.fromkeys(every), key=lambda note: note.endswith("alone"))
+    more = len(every) - NOTES
+    return [f"  note: {note}" for note in every[:NOTES]] + (
+        [f"  and {more} more notes, in a report: --webgpu-report"] if more > 0 else []
+    )
 
 
 def _dispatch(found: dict[str, Any]) -> list[str]:
@@ -142,11 +155,6 @@ def _published(found: dict[str, Any]) -> str:
     rows = paper.published()["dispatch_us"]["rows"]
     same = [r for r in rows if r["implementation"] == found["implementation"] and "artefact" not in r]
     return ", ".join(f"{row['sequential']:g} us on {row['adapter']}" for row in same) or "none"
-
-
-def _all(counts: str) -> bool:
-    right, _, total = counts.partition("/")
-    return right == total
 
 
 def _flowing(cells: Iterable[str], width: int) -> list[str]:
