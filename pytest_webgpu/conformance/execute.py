@@ -24,6 +24,7 @@ from pytest_webgpu.gpu.job import (
     Drop,
     GpuError,
     Job,
+    LimitError,
     MakeBuffer,
     MakePipeline,
     MakeProgram,
@@ -123,6 +124,7 @@ class Session:
         dispatches: list[Dispatch] = []
         placed = []
         for planned, variants in cases:
+            check_sizes(planned, limits)
             for variant in variants:
                 regions, bound = batch.place(planned, FILL[variant])
                 placed.append((planned, variant, regions))
@@ -206,6 +208,15 @@ class _Batch:
         for name, content in ((READ, self.read), (WRITE, self.write), (UNIFORM, self.uniform)):
             if content:
                 yield WriteBuffer(name, bytes(content))
+
+
+def check_sizes(planned: Planned, limits: Mapping[str, int]) -> None:
+    """Raises LimitError for a binding that the device cannot have, before memory is taken for what it would hold."""
+    name = "max-storage-buffer-binding-size"
+    most = limits.get(name, 1 << 27)
+    for a in planned.launch.arguments:
+        if a.size > most:
+            raise LimitError(f"`{a.name}` would be bound with {a.size} bytes, and {most} are allowed", limit=name)
 
 
 def contents(planned: Planned, a: BoundArgument, fill: int) -> tuple[bytes, int]:

@@ -20,6 +20,7 @@ from pytest_webgpu.gpu.job import (
 EXTENSIONS = {"shader-f16": "f16", "subgroups": "subgroups"}  # WebGPU's feature -> WGSL's enable-extension
 _FEATURES = {extension: feature for feature, extension in EXTENSIONS.items()}
 _ENABLE = re.compile(r"\benable\s+((?:f16|subgroups)(?:\s*,\s*(?:f16|subgroups))*)\s*,?\s*;")
+_LOST = re.compile(r"device (?:is|was) lost", re.IGNORECASE)
 # naga: "wgsl:3:5" and ":3:5"; Tint: ":3:5 error: ..."
 _PLACE = re.compile(r"(?:wgsl|┌─ |WGSL: ):(\d+):(\d+)")
 _LIMITS = (
@@ -58,8 +59,10 @@ def prepare(code: str, enable: Collection[str], implementation: str, features: C
     return Source(code, prefix + blanked, len(prefix))
 
 
-def compile_error(message: str, source: Source) -> CompileError:
+def compile_error(message: str, source: Source) -> CompileError | DeviceLost:
     """With line and column (1-based) in the source as it was given, where the compiler tells them."""
+    if _LOST.search(message):
+        return DeviceLost(_plain(message))
     line = column = None
     if place := _PLACE.search(message):
         line, column = (int(n) for n in place.groups() if n)
@@ -89,7 +92,7 @@ def translate(error: Exception) -> GpuError:
 def from_text(name: str, text: str) -> GpuError:
     """The same for an error of class `name` that is told by a browser."""
     text = _plain(text)
-    if re.search(r"device (?:is|was) lost|parent device is lost", text, re.IGNORECASE):
+    if _LOST.search(text):
         return DeviceLost(text)
     if name == "GPUOutOfMemoryError" or "not enough memory" in text.lower() or "out of memory" in text.lower():
         return OutOfMemory(text)

@@ -28,6 +28,7 @@ from pytest_webgpu.gpu.job import (
     Bytes,
     DeadlineExceeded,
     DeviceInfo,
+    DeviceLost,
     GpuError,
     Job,
     Result,
@@ -88,7 +89,8 @@ class WorkerRunner:
     """Runs jobs in a worker process, started with the first job and again after each hang or crash.
 
     A job that outlasts its deadline is killed with the whole process tree (DeadlineExceeded); a worker that ends by
-    itself raises RunnerDied. Either way `generation` grows: all that was made by name is gone.
+    itself raises RunnerDied; one whose device is lost is ended. Each time `generation` grows: all that was made by
+    name is gone.
     """
 
     def __init__(self, adapter: Adapter, limits: LimitsAsked = None, without: Collection[str] = ()):
@@ -177,6 +179,8 @@ class WorkerRunner:
         answer, answered = message
         if "error" in answer:
             kind = ERRORS.get(answer["error"], GpuError)
+            if kind is DeviceLost:  # it stays lost: the next job gets a fresh process
+                self._end(process)
             raise kind(answer["message"], answer["command"], **answer["details"])
         return answer, answered
 
