@@ -1,0 +1,22 @@
+"""Other correct algorithms for each op, which no check may call wrong. A file: OP.ALGORITHM.wgsl."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_webgpu.conformance.check import Report, Settings, check
+from pytest_webgpu.conformance.settings import BATCH, PROFILES
+from pytest_webgpu.gpu.job import Runner
+from pytest_webgpu.kernels.library import Library
+from pytest_webgpu.kernels.source import KernelSource
+from pytest_webgpu.ops.contract import get
+
+LIBRARY = Library(Path(__file__).parent)
+
+
+def hold(kernel: KernelSource, runner: Runner, cases: int) -> Report:
+    """Checks a kernel on at least so many cases, fixed ones and drawn ones. Raises ConformanceFailure."""
+    batches = max(PROFILES["webgpu-quick"], cases * 2 // BATCH)
+    report = check(get(kernel.header.op), kernel, runner, settings=Settings(max_examples=batches))
+    assert report.cases >= cases, f"{kernel.name}: {report.cases} cases where {cases} were asked for"
+    return report

@@ -1,0 +1,24 @@
+//! op = "add"
+//! workgroups = ["fold2d(ceil_div(n, 128))"]
+//! requires = ["n % 4 == 0"]
+//! guarded = true
+//! [types]
+//! elem = ["f32", "f16"]
+// out (n) = a + b, a, b (n); an invocation four elements, computed in its own element type
+
+alias elem = f32;
+
+struct Params { n: u32 }
+
+@group(0) @binding(0) var<storage, read> a: array<vec4<elem>>;
+@group(0) @binding(1) var<storage, read> b: array<vec4<elem>>;
+@group(0) @binding(2) var<storage, read_write> out: array<vec4<elem>>;
+@group(0) @binding(3) var<uniform> params: Params;
+
+@compute @workgroup_size(32)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    let i = id.y * groups.x * 32u + id.x;
+    if (i < params.n / 4u) {
+        out[i] = a[i] + b[i];
+    }
+}
