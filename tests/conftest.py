@@ -12,6 +12,8 @@ from pytest_webgpu.gpu.calls import INTERNALS
 from pytest_webgpu.gpu.job import NoAdapter
 from pytest_webgpu.gpu.launch import BROWSERS, find_browser
 
+collect_ignore_glob = ["alternatives/*.wgsl"]  # test_alternatives.py holds them, on fewer cases
+
 
 def pytest_sessionstart() -> None:
     """pytester forgets what a run in this process imported, and these cannot be imported a second time."""

@@ -126,11 +126,22 @@ def _swapped(a: Tensor, b: Tensor) -> Tensor:
 
 @rule("linear")
 def linear(run: RunningError, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    terms = x.shape[-1] + (bias is not None)
-    result = bilinear(run, torch.nn.functional.linear, x, weight, terms)
-    if bias is None:
-        return result
-    return run.finish(result + bias, together(error_of(result), error_of(bias)), 1.0)
+    multiply = torch.nn.functional.linear
+    return bilinear(run, multiply, x, weight, x.shape[-1]) if bias is None else begun(run, multiply, x, weight, bias)
+
+
+def begun(run: RunningError, multiply: Callable[..., Tensor], a: Tensor, b: Tensor, bias: Tensor) -> Tensor:
+    """A product to which `bias` is added: one more term, which kernels add last or begin the sum with."""
+    a, b, bias = run.number(a), run.number(b), run.number(bias)
+    value = multiply(a, b) + bias
+    own = rounding(run, a.shape[-1] + 2, value, multiply(a.abs(), b.abs()) + bias.abs(),
+                   lambda: multiply(a * a, b * b) + bias * bias)  # fmt: skip
+    return run.finish(value, together(linear_in_each(multiply, a, b), error_of(bias)), 0.0, own)
+
+
+@rule("addmm", "baddbmm")
+def added(run: RunningError, bias: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return begun(run, torch.matmul, a, b, bias)
 
 
 @rule("outer", "ger", "kron")

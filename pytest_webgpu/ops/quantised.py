@@ -11,7 +11,27 @@ MIDDLE = 8.0
 """The zero point where none is given: of 0 to 15, the one above the middle."""
 
 
-@op(draw={"packed": below("4294967296"), "halves": [0, 1]})
+def nibbles(packed: Tensor, n: int, blocks: int, halves: int) -> Tensor:
+    """The numbers 0 to 15 of packed (n, 4 * blocks), as (n, blocks, 32)."""
+    q = ((packed.reshape(n, blocks, 4, 1) >> (4 * torch.arange(8, device=packed.device))) & 15).reshape(n, blocks, 32)
+    return q.reshape(n, blocks, 16, 2).transpose(-1, -2).reshape(n, blocks, 32) if halves else q
+
+
+def zero_point_apart(
+    x: Tensor, packed: Tensor, scale: Tensor, zero: Tensor | None = None, halves: int = 0
+) -> Tensor:
+    """linear_q4 as kernels that multiply whole numbers compute it: a block is scale * (sum of q x - zero * sum of x).
+
+    The two sums are larger than their difference, so it rounds off more than the product with (q - zero) * scale.
+    """
+    n, blocks = scale.shape
+    rows = x.reshape(x.shape[0], blocks, 32)
+    products = torch.einsum("rbi,nbi->rnb", rows, nibbles(packed, n, blocks, halves).to(x.dtype))
+    middle = MIDDLE if zero is None else zero
+    return ((products - middle * rows.sum(-1)[:, None, :]) * scale).sum(-1)
+
+
+@op(draw={"packed": below("4294967296"), "halves": [0, 1]}, forms=[zero_point_apart])
 def linear_q4(
     x: Float[Tensor, "rows 32*blocks"],
     packed: Int[Tensor, "n 4*blocks"],
@@ -25,8 +45,6 @@ def linear_q4(
     element i in its low nibble for i < 16 and in its high one from 16 on (llama.cpp's Q4_0).
     """
     n, blocks = scale.shape
-    q = ((packed.reshape(n, blocks, 4, 1) >> (4 * torch.arange(8, device=packed.device))) & 15).reshape(n, blocks, 32)
-    if halves:
-        q = q.reshape(n, blocks, 16, 2).transpose(-1, -2).reshape(n, blocks, 32)
+    q = nibbles(packed, n, blocks, halves)
     middle = MIDDLE if zero is None else zero[..., None]
     return F.linear(x, ((q - middle) * scale[..., None]).reshape(n, 32 * blocks))

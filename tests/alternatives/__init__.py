@@ -5,18 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_webgpu.conformance.check import Report, Settings, check
-from pytest_webgpu.conformance.settings import BATCH, PROFILES
+from pytest_webgpu.conformance.inputs import fixed_cases
 from pytest_webgpu.gpu.job import Runner
 from pytest_webgpu.kernels.library import Library
 from pytest_webgpu.kernels.source import KernelSource
 from pytest_webgpu.ops.contract import get
 
 LIBRARY = Library(Path(__file__).parent)
+BATCH = 3  # cases; Hypothesis draws more at a time, but for the first few
 
 
 def hold(kernel: KernelSource, runner: Runner, cases: int) -> Report:
     """Checks a kernel on at least so many cases, fixed ones and drawn ones. Raises ConformanceFailure."""
-    batches = max(PROFILES["webgpu-quick"], cases * 2 // BATCH)
-    report = check(get(kernel.header.op), kernel, runner, settings=Settings(max_examples=batches))
+    contract = get(kernel.header.op)
+    drawn = cases - len(fixed_cases(contract, kernel, runner.info.software))
+    report = check(contract, kernel, runner, settings=Settings(max_examples=4 + max(0, drawn) // BATCH))
     assert report.cases >= cases, f"{kernel.name}: {report.cases} cases where {cases} were asked for"
     return report

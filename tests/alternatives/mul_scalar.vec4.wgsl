@@ -1,5 +1,5 @@
 //! op = "mul_scalar"
-//! workgroups = ["fold2d(ceil_div(n, 128))"]
+//! workgroups = ["ceil_div(n, 128)"]
 //! requires = ["n % 4 == 0"]
 //! guarded = true
 //! [types]
@@ -15,8 +15,8 @@ struct Params { n: u32, value: f32 }
 @group(0) @binding(2) var<uniform> params: Params;
 
 @compute @workgroup_size(32)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    let i = id.y * groups.x * 32u + id.x;
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    let i = id.x;
     if (i < params.n / 4u) {
         out[i] = vec4<elem>(vec4<f32>(x[i]) * params.value);
     }

@@ -1,5 +1,5 @@
 //! op = "silu"
-//! workgroups = ["fold2d(ceil_div(n, 128))"]
+//! workgroups = ["ceil_div(n, 128)"]
 //! requires = ["n % 4 == 0"]
 //! guarded = true
 //! [types]
@@ -15,8 +15,8 @@ struct Params { n: u32 }
 @group(0) @binding(2) var<uniform> params: Params;
 
 @compute @workgroup_size(32)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    let i = id.y * groups.x * 32u + id.x;
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    let i = id.x;
     if (i < params.n / 4u) {
         let half = 0.5 * vec4<f32>(x[i]);
         out[i] = vec4<elem>((half + half * tanh(clamp(half, vec4<f32>(-20.0), vec4<f32>(20.0)))));

@@ -1,10 +1,10 @@
 //! op = "softmax"
-//! workgroups = ["fold2d(ceil_div(rows, 64))"]
+//! workgroups = ["ceil_div(rows, 64)"]
 //! guarded = true
 //! [types]
 //! elem = ["f32", "f16"]
-// out (rows, cols) = softmax of each row of x (rows, cols); an invocation a row, maximum and sum in one pass
-// (Milakov and Gimelshein 2018)
+// out (rows, cols) = softmax of each row of x (rows, cols); an invocation a row, maximum and sum in one pass (Milakov
+// and Gimelshein 2018)
 
 alias elem = f32;
 
@@ -15,8 +15,8 @@ struct Params { rows: u32, cols: u32 }
 @group(0) @binding(2) var<uniform> params: Params;
 
 @compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    let row = id.y * groups.x * 64u + id.x;
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    let row = id.x;
     if (row >= params.rows) {
         return;
     }

@@ -1,5 +1,5 @@
 //! op = "swiglu"
-//! workgroups = ["fold2d(ceil_div(rows * cols, 256))"]
+//! workgroups = ["ceil_div(rows * cols, 256)"]
 //! guarded = true
 //! [types]
 //! elem = ["f32", "f16"]
@@ -19,8 +19,8 @@ fn silu(x: f32) -> f32 {
 }
 
 @compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    let first = (id.y * groups.x * 64u + id.x) * 4u;
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    let first = id.x * 4u;
     for (var i = first; i < min(first + 4u, params.rows * params.cols); i++) {
         let row = i / params.cols;
         let at = 2u * row * params.cols + i % params.cols;

@@ -1,0 +1,44 @@
+//! op = "max"
+//! workgroups = ["rows"]
+//! requires = ["rows <= 65535"]
+//! guarded = true
+//! [types]
+//! elem = ["f32", "f16"]
+// out (rows) = the largest element of each row of x (rows, cols); a workgroup a row, by a tree of neighbours
+
+alias elem = f32;
+
+struct Params { rows: u32, cols: u32 }
+
+@group(0) @binding(0) var<storage, read> x: array<elem>;
+@group(0) @binding(1) var<storage, read_write> out: array<elem>;
+@group(0) @binding(2) var<uniform> params: Params;
+
+const WG = 64u;
+
+var<workgroup> partial: array<elem, WG>;
+
+@compute @workgroup_size(WG)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let row = group.x;
+    // A workgroup beyond the last row reads nothing and writes nothing.
+    let cols = select(0u, params.cols, row < params.rows);
+    let first = row * params.cols;
+    var highest = x[min(row, params.rows - 1u) * params.cols];
+    for (var c = lane; c < cols; c += WG) {
+        highest = max(highest, x[first + c]);
+    }
+    partial[lane] = highest;
+    for (var stride = 1u; stride < WG; stride *= 2u) {
+        workgroupBarrier();
+        if (lane % (2u * stride) == 0u) {
+            partial[lane] = select(partial[lane], partial[lane + stride], partial[lane + stride] > partial[lane]);
+        }
+    }
+    if (lane == 0u && row < params.rows) {
+        out[row] = partial[0];
+    }
+}
