@@ -57,6 +57,7 @@ TABLE: tuple[Setting, ...] = (
             environment=True),
     Setting("adapter", 'part of the adapter\'s name; "NAME#2" is the second of a kind', environment=True,
             metavar="NAME"),
+    Setting("ops", "list the ops, with what a kernel calls their tensors, dims and scalars, then stop", "flag", False),
     Setting("list", "list implementations, backends and adapters, then stop", "flag", False),
     Setting("without", "features that the device must do without", "words", (), metavar="FEATURE"),
     Setting("limits", "limits of the device, or max for all that the adapter has", "pairs", (),

@@ -83,12 +83,14 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     settings = options.resolve(config)
-    if not (settings["list"] or settings["gate-self-test"]):
+    asked = next((name for name in ("list", "ops", "gate-self-test") if settings[name]), None)
+    if asked is None:
         return None
     from pytest_webgpu import selftest
     from pytest_webgpu.report import terminal
 
-    for line in terminal.adapters() if settings["list"] else selftest.run(config, settings):
+    plain = {"list": terminal.adapters, "ops": terminal.ops}
+    for line in plain[asked]() if asked in plain else selftest.run(config, settings):
         print(line, flush=True)
     return 0
 

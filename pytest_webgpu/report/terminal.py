@@ -34,6 +34,18 @@ def adapters() -> list[str]:
     return lines
 
 
+def ops() -> list[str]:
+    """For `--webgpu-ops`: each op as a kernel's author needs it, and what it computes."""
+    from pytest_webgpu.ops.contract import all_ops
+
+    lines = []
+    for op in all_ops():
+        numbers = [f"{s.name}={s.default:g}" if s.default is not None else s.name for s in op.scalars]
+        given = ", ".join([*map(str, op.args), *op.sizes, *numbers])
+        lines += [f"{op.name}({given}) -> {', '.join(map(str, op.outputs))}", f"    {op.doc.splitlines()[0]}"]
+    return lines
+
+
 def header(state: State) -> list[str]:
     """The adapter of each target that was asked for."""
     from pytest_webgpu.gpu.adapters import describe
