@@ -21,6 +21,20 @@ def test_a_product_wrong_by_a_ten_thousandth_is_outside(k, independent):
     assert bool(wrong.any()) == independent  # any order of any terms may be off by that: the sharp bound tells
 
 
+@pytest.mark.parametrize(("op", "first"), [("linear", "bias"), ("linear+add", "residual")])
+@pytest.mark.parametrize("independent", [True, False])
+def test_a_sum_may_begin_with_what_is_added_to_it(op, first, independent):
+    x, w = 1e-2 * torch.randn(1, 896), torch.randn(64, 896)
+    begin = 1000 * torch.randn(64) if first == "bias" else 1000 * torch.randn(1, 64)
+    total = begin.clone().reshape(1, 64)
+    for i in range(896):
+        total += x[:, i] * w[:, i]
+    out = reference_with_bound(get(op), {"x": x, "weight": w, first: begin}, independent=independent)["out"]
+    off = (total.double() - out.value).abs()
+    assert bool((off <= out.bound).all())
+    assert bool((off > 4 * 2**-24 * out.value.abs()).any())  # far more than adding it last would round off
+
+
 @pytest.mark.parametrize(
     ("name", "inputs", "scalars"),
     [
