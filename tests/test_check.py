@@ -145,3 +145,10 @@ def test_a_reference_on_cuda_that_is_not_there(runner, monkeypatch):
 
 def test_the_adapter_keeps_what_wgsl_promises(runner):
     assert findings_of(runner) == []
+
+
+def test_workgroup_memory_over_the_limit_is_refused(runner):
+    """naga would let it pass, and most drivers with it."""
+    text = ADD.replace("@compute", "var<workgroup> big: array<f32, 5000>;\n@compute")
+    with pytest.raises(ConformanceFailure, match="20000 bytes of workgroup memory"):
+        held(text.replace("a[i] + b[i]", "a[i] + b[i] + 0.0 * big[i % 5000u]"), runner)
