@@ -41,7 +41,21 @@ def add(run: RunningError, a: Any, b: Any, alpha: float = 1) -> Tensor:
     a, b = run.number(a), run.number(b)
     if alpha != 1:
         b = mul(run, b, alpha)
-    return run.finish(a + b, together(error_of(a), error_of(b)))
+    sums = [(*t.begun_with, other) for t, other in ((a, b), (b, a)) if hasattr(t, "begun_with")]
+    more = strongest(*(rounded(term) for rounded, _, term in sums))
+    result = run.finish(a + b, together(error_of(a), error_of(b)), 1.0, 0.0 if more is None else more)
+    if more is None or (left := min(n for _, n, _ in sums) - 1) == 0:
+        return result
+    return unfinished(result, lambda next_: strongest(*(f(term.abs() + next_.abs()) for f, _, term in sums)), left)
+
+
+def unfinished(total: Tensor, rounded: Callable[[Tensor], Any], terms: int = 2) -> Tensor:
+    """`total`, a sum that knows what it rounds off more where it begins with what is added to it.
+
+    `terms`: how many may be added so, a bias and a residual.
+    """
+    total.begun_with = rounded, terms
+    return total
 
 
 @rule("sub")

@@ -14,7 +14,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pytest_webgpu.conformance.rules import FUNCTIONS, div, linear_in_each, mul, square, sub, together
+from pytest_webgpu.conformance.rules import (
+    FUNCTIONS,
+    add,
+    div,
+    linear_in_each,
+    mul,
+    square,
+    sub,
+    together,
+    unfinished,
+)
 from pytest_webgpu.conformance.running_error import BoundError, RunningError, carry, error_of, rule
 
 Dims = int | Sequence[int] | None
@@ -29,6 +39,18 @@ def rounding(run: RunningError, terms: int, value: Tensor, sizes: Tensor, square
         likely = (value.abs() + squares().clamp(min=0).sqrt()) * (5 * math.sqrt(terms) * u)
         bound = torch.minimum(bound, likely)
     return bound
+
+
+def begun(
+    run: RunningError, terms: int, value: Tensor, sizes: Tensor, squares: Callable[[], Tensor], own: Tensor
+) -> Callable[[Tensor], Tensor]:
+    """What a sum rounds off more than `own` where it begins with what is added to it: a bias, a residual."""
+
+    def more(term: Tensor) -> Tensor:
+        whole = rounding(run, terms + 1, value + term, sizes + term.abs(), lambda: squares() + term * term)
+        return (whole - own).clamp(min=0)
+
+    return more
 
 
 def _count(x: Tensor, dim: Dims) -> int:
@@ -46,8 +68,10 @@ def total(run: RunningError, x: Tensor, dim: Dims = None, keepdim: bool = False,
     x, e = run.number(x), error_of(x)
     terms = _count(x, dim)
     value = _total(x, dim, keepdim)
-    own = rounding(run, terms - 1, value, _total(x.abs(), dim, keepdim), lambda: _total(x * x, dim, keepdim))
-    return run.finish(value, None if e is None else _total(e, dim, keepdim), 0.0, own)
+    sizes, squares = _total(x.abs(), dim, keepdim), lambda: _total(x * x, dim, keepdim)
+    own = rounding(run, terms - 1, value, sizes, squares)
+    result = run.finish(value, None if e is None else _total(e, dim, keepdim), 0.0, own)
+    return unfinished(result, begun(run, terms - 1, value, sizes, squares, own))
 
 
 @rule("mean")
@@ -111,8 +135,10 @@ def bilinear(run: RunningError, multiply: Callable[..., Tensor], a: Tensor, b: T
     """Sums of `terms` products. Each product is rounded, or kept whole in an fma."""
     a, b = run.number(a), run.number(b)
     value = multiply(a, b)
-    own = rounding(run, terms + 1, value, multiply(a.abs(), b.abs()), lambda: multiply(a * a, b * b))
-    return run.finish(value, linear_in_each(multiply, a, b), 0.0, own)
+    sizes, squares = multiply(a.abs(), b.abs()), lambda: multiply(a * a, b * b)
+    own = rounding(run, terms + 1, value, sizes, squares)
+    result = run.finish(value, linear_in_each(multiply, a, b), 0.0, own)
+    return unfinished(result, begun(run, terms + 1, value, sizes, squares, own))
 
 
 @rule("matmul", "mm", "bmm", "mv", "dot", "rmatmul", "inner")
@@ -126,22 +152,8 @@ def _swapped(a: Tensor, b: Tensor) -> Tensor:
 
 @rule("linear")
 def linear(run: RunningError, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    multiply = torch.nn.functional.linear
-    return bilinear(run, multiply, x, weight, x.shape[-1]) if bias is None else begun(run, multiply, x, weight, bias)
-
-
-def begun(run: RunningError, multiply: Callable[..., Tensor], a: Tensor, b: Tensor, bias: Tensor) -> Tensor:
-    """A product to which `bias` is added: one more term, which kernels add last or begin the sum with."""
-    a, b, bias = run.number(a), run.number(b), run.number(bias)
-    value = multiply(a, b) + bias
-    own = rounding(run, a.shape[-1] + 2, value, multiply(a.abs(), b.abs()) + bias.abs(),
-                   lambda: multiply(a * a, b * b) + bias * bias)  # fmt: skip
-    return run.finish(value, together(linear_in_each(multiply, a, b), error_of(bias)), 0.0, own)
-
-
-@rule("addmm", "baddbmm")
-def added(run: RunningError, bias: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return begun(run, torch.matmul, a, b, bias)
+    product = bilinear(run, torch.nn.functional.linear, x, weight, x.shape[-1])
+    return product if bias is None else add(run, product, bias)
 
 
 @rule("outer", "ger", "kron")

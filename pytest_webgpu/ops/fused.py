@@ -26,12 +26,7 @@ def rms_norm_linear(
     return linear(rms_norm(x, norm_weight, eps), weight, bias)
 
 
-def begun_with_residual(x: Tensor, weight: Tensor, residual: Tensor, bias: Tensor | None = None) -> Tensor:
-    """linear+add where the residual is what the sum begins with: each product is rounded off at its size."""
-    return torch.addmm(residual if bias is None else residual + bias, x, weight.T)
-
-
-@op(name="linear+add", forms=[begun_with_residual])
+@op(name="linear+add")
 def linear_add(
     x: Float[Tensor, "rows k"],
     weight: Float[Tensor, "n k"],
@@ -56,11 +51,7 @@ def rms_norm_linear_swiglu(
     return swiglu(linear(rms_norm(x, norm_weight, eps), weight))
 
 
-def swiglu_begun_with_residual(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
-    return begun_with_residual(swiglu(x), weight, residual)
-
-
-@op(name="swiglu+linear+add", forms=[swiglu_begun_with_residual])
+@op(name="swiglu+linear+add")
 def swiglu_linear_add(
     x: Float[Tensor, "rows 2*k"], weight: Float[Tensor, "n k"], residual: Float[Tensor, "rows n"]
 ) -> Float[Tensor, "rows n"]:
