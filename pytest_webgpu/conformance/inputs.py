@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pytest_webgpu.conformance.packing import round_to
 from pytest_webgpu.conformance.patterns import INDEPENDENT, PATTERNS, WILD
-from pytest_webgpu.conformance.sizes import table
+from pytest_webgpu.conformance.sizes import along, table
 from pytest_webgpu.kernels.expression import parse
 from pytest_webgpu.ops.contract import Below, Contract, TensorArg
 
@@ -84,9 +84,11 @@ def fixed_cases(contract: Contract, kernel: KernelSource, software: bool = False
     tunes = _tunes(kernel)
     patterns = list(PATTERNS)
     chosen = [(names, patterns[i % len(patterns)]) for i, names in enumerate(fixed or drawn[:1])]
-    along = _along(contract)
-    wide = max(fixed or drawn, key=lambda names: min(names[along], WIDE))
+    axis = along(contract)
+    wide = max(fixed or drawn, key=lambda names: min(names[axis], WIDE))
     chosen += [(wide, p) for p in patterns if (wide, p) not in chosen]
+    if sizes.long is not None:
+        chosen.append((sizes.long, "equal"))
     while len(chosen) < len(tunes):
         chosen += chosen
     made = [
@@ -100,12 +102,6 @@ def fixed_cases(contract: Contract, kernel: KernelSource, software: bool = False
         names, tune = sizes.folded
         made.append(_case(contract, names, "normal", 1, {n: values[0] for n, values in floats.items()}, tune))
     return made
-
-
-def _along(contract: Contract) -> str:
-    """The dim along the rows of the first argument that has any: what reductions and products go along."""
-    axes = (a.dims[-1] for a in contract.args if a.dims)
-    return next((n for axis in axes for n in sorted(parse(axis).names)), contract.dims[0])
 
 
 def smaller_cases(contract: Contract, kernel: KernelSource, software: bool, case: Case) -> list[Case]:

@@ -45,17 +45,21 @@ PATTERNS: dict[str, Callable[[tuple[int, ...], Rng], Array]] = {
     "equal": lambda shape, rng: np.full(shape, rng.standard_normal()),
     "offset": lambda shape, rng: 300 + rng.standard_normal(shape),
     "very-negative": lambda shape, rng: -30000 + 40 * rng.standard_normal(shape),
+    "very-positive": lambda shape, rng: 30000 + 40 * rng.standard_normal(shape),
+    "lowest": lambda shape, rng: -1e12 * rng.uniform(1, 2, shape),  # below whatever a maximum may wrongly begin at
     "tiny": lambda shape, rng: 1e-4 * rng.standard_normal(shape),
     "big": lambda shape, rng: 60 * rng.standard_normal(shape),
     "outlier": _outlier,
     "growing": lambda shape, rng: np.linspace(0.01, 8, shape[-1]) * (1 + 0.1 * rng.standard_normal(shape)),
     "alternating": _alternating,
     "tie-of-two": _ties(lambda n, rng: 1, lambda n, rng: 256),
+    "tie-of-neighbours": _ties(lambda n, rng: 255, lambda n, rng: 256),  # the last lane's and the first lane's
     "tie-across": _ties(lambda n, rng: int(rng.integers(n)), lambda n, rng: int(rng.integers(n))),
+    "maximum-last": _ties(lambda n, rng: n - 1),
     "ties": _few,
 }
 
-WILD = frozenset({"offset", "very-negative", "big", "outlier"})
+WILD = frozenset({"offset", "very-negative", "very-positive", "lowest", "big", "outlier"})
 """Patterns that only one tensor of a case has: products of two would leave hardly anything specified."""
 
 INDEPENDENT = frozenset({"normal", "uniform", "tiny", "big", "outlier"})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_webgpu.kernels.errors import KernelError
-from pytest_webgpu.kernels.expression import MAX_WORKGROUPS, Expression
+from pytest_webgpu.kernels.expression import MAX_WORKGROUPS, Expression, parse
 from pytest_webgpu.ops.contract import Contract, ContractError
 from pytest_webgpu.ops.launch import Launch, Unfit, launch
 
@@ -24,11 +24,13 @@ Names = dict[str, int]
 SMALL = (1, 2, 3, 4, 5, 7, 8)
 MIDDLE = (13, 16, 31, 32, 33, 61, 64, 96, 127, 128, 129, 251, 255, 256, 257)
 LARGE = (509, 512, 768, 896, 1021, 1024, 1028, 1029, 1030, 2048)
-LONG = 2056  # indices beyond what f16 holds; of an `override` only where no workgroup memory may be sized by it
+LONG = 2057  # indices beyond what f16 holds; of an `override` only where no workgroup memory may be sized by it
 FOR_EACH, IN_TURN = (1, 3, LONG), (5, 13, 61, 127, 257, 896, 1029, 4099, 4864, 1536, 8960)
 """Sizes of the fixed cases: every dim has the first and those beside the workgroup's, one dim each of the others."""
-BEYOND_A_TILE = 68
-"""Of every dim in one of the fixed cases: a tile of 64 and part of another, in all directions at once."""
+ALL_AT_ONCE = (1, 3, 68)
+"""Of every dim in one fixed case each: odd counts of elements, a tile of 64 and part of another in all directions."""
+BEYOND_F16 = 80_000  # so many ones are beyond f16's largest number, 65,504, by more than their sum may be off
+REACH = 16  # how far from a telling size one is looked for that the kernel's conditions allow
 SCALARS = (0, 1, 2, 3, 5, 17, 64, 127)
 BUDGET = 1 << 17
 """Most elements (multiply-adds, for a product) of a drawn case; a fixed one may have 16 times as many."""
@@ -51,11 +53,13 @@ HEAVIEST for one that folds its workgroups into a second dimension."""
 class Table:
     """Dims and int scalars by name: the fixed ones, and those to draw from, smallest first.
 
+    `long`: rows so long that a sum of ones is beyond what f16 holds, where the kernel takes such.
     `folded`: of a kernel that says fold2d, the least that does not fit one dimension, and tunables that make it cheap.
     """
 
     fixed: tuple[Names, ...]
     drawn: tuple[Names, ...]
+    long: Names | None
     folded: tuple[Names, dict[str, int]] | None
 
 
@@ -75,7 +79,8 @@ def table(contract: Contract, kernel: KernelSource, software: bool = False) -> T
                 f"{contract.name}, {kernel.name}: no sizes meet {' and '.join(source.texts) or 'its conditions'}; "
                 "where that is possible, list sizes: @op(draw={DIM: [..]})"
             )
-        _tables[key] = Table(tuple(fixed), tuple(sorted(drawn or fixed, key=source.cost)), source.folded())
+        by_cost = sorted(drawn or fixed, key=source.cost)
+        _tables[key] = Table(tuple(fixed), tuple(by_cost), source.long(), source.folded())
     return _tables[key]
 
 
@@ -83,6 +88,12 @@ def invocations(made: Launch) -> int:
     """How many invocations a launch has, over all its passes."""
     size = made.kernel.workgroup_size
     return sum(math.prod(p.workgroups) * math.prod(size(p.entry, made.overrides)) for p in made.passes)
+
+
+def along(contract: Contract) -> str:
+    """The dim along the rows of the first argument that has any: what reductions and products go along."""
+    axes = (a.dims[-1] for a in contract.args if a.dims)
+    return next((n for axis in axes for n in sorted(parse(axis).names)), contract.dims[0])
 
 
 def _distinct(cases: Iterator[Names]) -> list[Names]:
@@ -135,6 +146,13 @@ class _Sizes:
             return False
         except KernelError:
             return True  # a finding, which the case reports
+
+    def long(self) -> Names | None:
+        dim = along(self.contract)
+        size = None if dim in self.compiled else self._near(dim, BEYOND_F16)
+        names = None if size is None else self._kept(dim, size)
+        light = names is not None and self.cost(names) <= 2 * BUDGET and self.fits(names)
+        return names if light else None
 
     def folded(self) -> tuple[Names, dict[str, int]] | None:
         tune = {name: min(values) for name, values in self.kernel.header.tune.items()}
@@ -193,14 +211,22 @@ class _Sizes:
         pairs += [(dims[-1 - i % len(dims)], size) for i, size in enumerate((self.group, 2 * self.group + 1, *IN_TURN))]
         if not self.folds:
             pairs.append((dims[0], MAX_WORKGROUPS + 2))
-        for dim, size in pairs:
-            if size > 0 and (dim not in self.compiled or size in self._choices(dim)):
+        for dim, wanted in pairs:
+            size = self._near(dim, wanted)
+            if size is not None:
                 case = self._kept(dim, size)
                 if case is not None:
                     yield case
-        beyond = self.complete(dict.fromkeys(dims, BEYOND_A_TILE), 16 * BUDGET)
-        if beyond is not None:
-            yield beyond
+        for size in ALL_AT_ONCE:
+            together = self.complete(dict.fromkeys(dims, size), 16 * BUDGET)
+            if together is not None:
+                yield together
+
+    def _near(self, dim: str, size: int) -> int | None:
+        """The least size from `size` on that the conditions on the dim alone allow; one of an override's choices."""
+        if dim in self.compiled:
+            return size if size in self._choices(dim) else None
+        return next((s for s in range(max(1, size), size + REACH) if self._allowed(dim, {dim: s})), None)
 
     def _kept(self, dim: str, size: int) -> Names | None:
         return self.complete({n: 2 for n in self.contract.dims} | {dim: size}, 16 * BUDGET, keep=dim)
@@ -229,7 +255,8 @@ class _Sizes:
         choices = self._choices(name)
         start = self.random.randrange(len(choices))
         first = wanted.get(name)
-        asked = [first] if first is not None and (name not in self.compiled or first in choices) else []
+        near = () if first is None else (first, first + 1)  # where it must be even, an odd one's neighbour
+        asked = [v for v in near if name not in self.compiled or v in choices]
         for value in (*asked, *choices[start:], *choices[:start]):
             if (value <= room or name in self.scalars) and self._allowed(name, {**names, name: value}):
                 return value
@@ -249,7 +276,7 @@ class _Sizes:
             known = COMPILED if self.kernel.workgroup else (*COMPILED[:2], LONG, *COMPILED[2:])
             alone = [c for c, needs in self.by_name[name] if needs == {name}]
             return tuple(v for v in (*known, *telling) if all(c.holds({name: v}) for c in alone))[:FEW] or (1,)
-        pool = (*SMALL, *SMALL, *MIDDLE, *self.marks, *telling, *LARGE)
+        pool = (*SMALL, *SMALL, *MIDDLE, *self.marks, *telling, *LARGE, 2 * LONG)
         return SCALARS if name in self.scalars else tuple(self.random.sample(pool, len(pool)))
 
     def _allowed(self, name: str, names: Mapping[str, int]) -> bool:

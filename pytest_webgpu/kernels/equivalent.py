@@ -3,6 +3,7 @@
     [[equivalent]]
     reason = "TILE_N is 1, 2 or 4"
     kernels = ["linear*"]                      # patterns of file names without .wgsl; all where absent
+    functions = ["main"]                       # those that the line stands in; all where absent
     faults = ["last element left out"]         # in full, or up to the colon
     lines = ["if (TILE_N > 2u) {"]             # the first changed line as it stands in the kernel, without comment
 """
@@ -20,7 +21,7 @@ from pytest_webgpu.kernels.kernel import KernelSource
 from pytest_webgpu.kernels.mutants import Mutant
 
 NAME = "equivalent.toml"
-_KEYS = {"reason", "kernels", "faults", "lines"}
+_KEYS = {"reason", "kernels", "functions", "faults", "lines"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Equivalent:
 
     reason: str
     kernels: tuple[str, ...]
+    functions: tuple[str, ...]
     faults: tuple[str, ...]
     lines: tuple[str, ...]
 
@@ -37,6 +39,7 @@ class Equivalent:
         return (
             not {mutant.fault, mutant.fault.partition(":")[0]}.isdisjoint(self.faults)
             and plain(kernel.text.splitlines()[mutant.line - 1]) in self.lines
+            and (not self.functions or _function(kernel, mutant.line) in self.functions)
             and any(fnmatchcase(stem, pattern) for pattern in self.kernels)
         )
 
@@ -44,6 +47,12 @@ class Equivalent:
 def plain(line: str) -> str:
     """A line of WGSL without its comment and the space around it."""
     return line.partition("//")[0].strip()
+
+
+def _function(kernel: KernelSource, line: int) -> str:
+    """The name of the function that a line stands in."""
+    before = [f for f in kernel.functions.values() if f.line <= line]
+    return max(before, key=lambda f: f.line).name if before else ""
 
 
 def read_equivalent(folder: Path) -> list[Equivalent]:
@@ -60,8 +69,8 @@ def read_equivalent(folder: Path) -> list[Equivalent]:
         wrong = sorted(set(entry) - _KEYS) or [k for k in ("reason", "faults", "lines") if not entry.get(k)]
         if wrong:
             raise KernelError(path, 1, f"entry {number}: {wrong[0]}", f"an entry has {', '.join(sorted(_KEYS))}")
-        found.append(Equivalent(entry["reason"], tuple(entry.get("kernels", ("*",))), tuple(entry["faults"]),
-                                tuple(entry["lines"])))  # fmt: skip
+        found.append(Equivalent(entry["reason"], *(tuple(entry.get(key, default)) for key, default in (
+            ("kernels", ("*",)), ("functions", ()), ("faults", ()), ("lines", ())))))  # fmt: skip
     return found
 
 
