@@ -1,6 +1,6 @@
 //! op = "attention"
 //! workgroups = ["heads", "tokens"]
-//! requires = ["heads <= 65535", "tokens <= 65535"]
+//! requires = ["head_dim <= 256", "heads <= 65535", "tokens <= 65535"]
 //! guarded = true
 //! [types]
 //! elem = ["f32", "f16"]
