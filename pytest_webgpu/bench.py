@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from pytest_webgpu.state import State
 
 
-def parse_dims(text: str) -> dict[str, int]:
-    """ "rows=1,cols=896". Raises pytest.UsageError."""
-    dims = {}
-    for word in text.split(","):
-        name, _, value = word.partition("=")
-        if not value.strip().isdigit():
-            raise pytest.UsageError(f"--webgpu-dims={text}: {word!r} is not NAME=INTEGER")
-        dims[name.strip()] = int(value)
-    return dims
-
-
 def race(
     state: State, runner: Runner, kernel: KernelSource, dims: dict[str, int],
     scalars: Mapping[str, float] = MappingProxyType({}),
@@ -43,6 +32,7 @@ def race(
     """
     __tracebackhide__ = True
     op = state.contract(kernel)
+    op.known(dims)
     mine = Candidate(op, kernel, dims, scalars)
     others = [Candidate(op, other, dims, scalars) for other in _others(state, runner, kernel, dims)]
     if not others:

@@ -36,9 +36,20 @@ def open_device(adapter: Adapter, descriptor: dict[str, Any], items: Iterable[py
 
 
 def missing(
-    adapter: Adapter, descriptor: dict[str, Any], features: Iterable[str] = (), limits: Mapping[str, int] | None = None
-) -> str | None:
-    """What the `webgpu` marker asks for and the device cannot have, in words; None when there is nothing."""
+    adapter: Adapter, descriptor: dict[str, Any], *others: Any, features: Iterable[str] = (),
+    limits: Mapping[str, int] | None = None,
+) -> str | None:  # fmt: skip
+    """What the `webgpu` marker asks for and the device cannot have, in words; None when there is nothing.
+
+    Fails the test whose marker asks for what WebGPU does not have.
+    """
+    from pytest_webgpu.gpu.limits import unknown_feature, unknown_limit
+
+    told: list[str | None] = [f"it takes features=[...] and limits={{...}}, not {other!r}" for other in others]
+    told += [unknown_feature(f) for f in features if f not in adapter.info.features]
+    told += [unknown_limit(name) for name in limits or {}]
+    for problem in filter(None, told):
+        pytest.fail(f"@pytest.mark.webgpu: {problem}", pytrace=False)
     lacking = [f for f in features if f not in adapter.info.features or f in descriptor["without"]]
     if lacking:
         return f"no {', '.join(lacking)} on {adapter.info.adapter} ({adapter.info.backend})"

@@ -172,10 +172,8 @@ def resolve(config: pytest.Config, environment: Mapping[str, str] = os.environ) 
 def header(settings: Settings) -> dict[str, Any]:
     """The header keys that options give, as a header's own TOML would: they win over the kernel's and its side file's.
 
-    Raises pytest.UsageError where `--webgpu-header` is no TOML.
+    Raises pytest.UsageError where `--webgpu-header` is no TOML, or `--webgpu-tune` no integer.
     """
-    import tomllib  # 10 ms that most runs need not pay
-
     keys: dict[str, Any] = {}
     for name in ("op", "entry"):
         if settings[name]:
@@ -187,11 +185,13 @@ def header(settings: Settings) -> dict[str, Any]:
         if settings[name]:
             keys[name] = dict(settings[name])
     if settings["tune"]:
-        keys["tune"] = {name: [int(value)] for name, value in settings["tune"]}
+        keys["tune"] = {name: [_tuned(name, value)] for name, value in settings["tune"]}
     if settings["header"]:
+        import tomllib  # 10 ms that most runs need not pay
+
         try:
             keys.update(tomllib.loads("\n".join(settings["header"])))
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # TOMLDecodeError, and a number of thousands of digits
             raise pytest.UsageError(
                 f"--webgpu-header: {error}; write it as in a header, e.g. 'guarded = true'"
             ) from None
@@ -203,11 +203,22 @@ def processes(settings: Settings) -> int:
     this one. Raises pytest.UsageError for what is no number of processes."""
     given = settings["gate-processes"]
     if given is not None:
-        if not (given.isdigit() and int(given)):
-            raise pytest.UsageError(f"--webgpu-gate-processes={given}: it is a number from 1")
-        return int(given)
+        return whole(given, "--webgpu-gate-processes", 1)
     asked = settings["gate"] != "off" and settings.named("gate")
     return PROCESSES if asked or settings["update-baselines"] else 1
+
+
+def whole(text: str, where: str, least: int) -> int:
+    """The integer that an option's text is. Raises pytest.UsageError for any other text, and below `least`."""
+    plain = text.strip()
+    if not (plain.isascii() and plain.isdecimal() and len(plain) < 20 and int(plain) >= least):
+        raise pytest.UsageError(f"{where}: {text!r} is no integer from {least}")
+    return int(plain)
+
+
+def _tuned(name: str, value: str) -> int:
+    where = f"--webgpu-tune={name}={value}"
+    return -whole(value[1:], where, 0) if value.startswith("-") else whole(value, where, 0)
 
 
 def _resolve(s: Setting, config: pytest.Config, environment: Mapping[str, str]) -> Value:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_webgpu import hookspecs, options
+from pytest_webgpu import hookspecs, options, usage
 from pytest_webgpu.report.results import Results
 
 if TYPE_CHECKING:
@@ -61,13 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = config.stash[_SETTINGS] = options.resolve(config)
     results = config.stash[_RESULTS] = Results()
     config.pluginmanager.register(results, "webgpu-results")
-    if settings["bench"] and not settings["dims"]:
-        raise pytest.UsageError("--webgpu-bench needs dims to time at, such as --webgpu-dims=rows=1,cols=896")
-    options.processes(settings)
-    if settings["report"]:
-        from pytest_webgpu.report import files
-
-        files.check(settings["report"])
+    usage.check(settings)
     if str(config.getoption("--hypothesis-profile", default=None) or "").startswith("webgpu"):
         from pytest_webgpu.conformance.settings import register_profiles
 
@@ -246,6 +240,6 @@ def _webgpu_needs(request: pytest.FixtureRequest, webgpu_adapter: Adapter, webgp
     from pytest_webgpu import device
 
     for mark in request.node.iter_markers("webgpu"):
-        missing = device.missing(webgpu_adapter, webgpu_device_descriptor, **mark.kwargs)
+        missing = device.missing(webgpu_adapter, webgpu_device_descriptor, *mark.args, **mark.kwargs)
         if missing:
             pytest.skip(missing)

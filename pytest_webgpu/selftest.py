@@ -30,10 +30,7 @@ SUBSET = {
 
 def sessions(settings: options.Settings) -> int:
     """How many sessions, and trials of the paired rule. Raises pytest.UsageError for too few."""
-    given = settings["gate-sessions"]
-    if not (given.isdigit() and int(given) >= rehearsal.LEAST_SESSIONS):
-        raise pytest.UsageError(f"--webgpu-gate-sessions={given}: it is a number from {rehearsal.LEAST_SESSIONS}")
-    return int(given)
+    return options.whole(settings["gate-sessions"], "--webgpu-gate-sessions", rehearsal.LEAST_SESSIONS)
 
 
 def run(config: pytest.Config, settings: options.Settings) -> Iterator[str]:

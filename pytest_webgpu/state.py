@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_webgpu import options, resources
+from pytest_webgpu import options, resources, usage
 from pytest_webgpu.options import Settings
 from pytest_webgpu.preprocess import preprocessed
 
@@ -102,15 +102,7 @@ class State:
 
     def descriptor(self) -> dict[str, Any]:
         """What `webgpu_device_descriptor` gives unless a user overrides it: limits (None: the defaults), without."""
-        limits: Any = dict(self.settings["limits"]) or None
-        if limits is not None and "max" in limits:
-            limits = "max"
-        elif limits is not None:
-            try:
-                limits = {name: int(value) for name, value in limits.items()}
-            except ValueError as error:
-                raise pytest.UsageError(f"--webgpu-limits: {error}; a limit is an integer") from None
-        return {"limits": limits, "without": set(self.settings["without"])}
+        return {"limits": usage.limits(self.settings), "without": set(self.settings["without"])}
 
     def open(self, adapter: Adapter, descriptor: dict[str, Any]) -> Runner:
         """A runner in a process of its own, probed: what the probes found is recorded."""
@@ -170,6 +162,7 @@ class State:
         from pytest_webgpu.conformance.failure import ConformanceFailure
         from pytest_webgpu.kernels.errors import Refused
 
+        self._check_asked(kernel, op)
         of, place = _fingerprint(runner.info), place_of(kernel) or (None, 1)
         found = {"op": op or kernel.header.op, "kernel": kernel.name, "fingerprint": of.as_dict(), "file": place[0],
                  "implementation": runner.info.implementation, "backend": runner.info.backend}  # fmt: skip
@@ -243,7 +236,21 @@ class State:
         try:
             return contract.load(op or kernel.header.op)
         except contract.ContractError as error:
+            if op or self.settings["op"]:  # not what the file says
+                asked = f"check({op!r})" if op else f"--webgpu-op={self.settings['op']}"
+                raise contract.ContractError(f"{asked}: {error}") from None
             raise kernel.header_error("op", str(error), "name one of these, or your own: module:function") from None
+
+    def _check_asked(self, kernel: KernelSource, op: str | None) -> None:
+        """What is wrong with the question and not with the kernel, before the kernel is held to anything."""
+        from pytest_webgpu.conformance.inputs import Case, misfit
+
+        replay = self.settings["replay"]
+        if not (op or replay or self.settings["op"]):
+            return
+        contract = self.contract(kernel, op)
+        if replay and (problem := misfit(Case.from_json(replay), contract, kernel)):
+            pytest.fail(f"--webgpu-replay: {problem}", pytrace=False)
 
     def progress(self, text: str) -> None:
         """Tells whoever watches what takes long."""

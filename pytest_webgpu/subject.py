@@ -101,7 +101,8 @@ class Subject:
         `dims`: "rows=1,cols=896".
         """
         __tracebackhide__ = True
-        from pytest_webgpu.bench import parse_dims, race
+        from pytest_webgpu.bench import race
+        from pytest_webgpu.usage import parse_dims
 
         wgsl, at = self._wgsl, parse_dims(dims)
         return [c for kernel in self.variants for _, c in race(wgsl.state, wgsl.runner, kernel, at)]

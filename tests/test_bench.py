@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from pytest_webgpu.bench import parse_dims
+from pytest_webgpu.usage import parse_dims
 
 from .test_collect import ADD, kernel
 
@@ -24,7 +24,7 @@ def test_dims_are_needed(pytester: pytest.Pytester) -> None:
 
 def test_dims_that_are_none() -> None:
     assert parse_dims("rows=1, cols=896") == {"rows": 1, "cols": 896}
-    with pytest.raises(pytest.UsageError, match="'cols=x' is not NAME=INTEGER"):
+    with pytest.raises(pytest.UsageError, match="cols: 'x' is no integer from 1"):
         parse_dims("rows=1,cols=x")
 
 

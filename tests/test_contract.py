@@ -113,8 +113,14 @@ def test_an_op_outside_this_project(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert contract.load("their_ops:gelu").name == "gelu"
-    with pytest.raises(ContractError, match="--webgpu-op=their_ops:gelus"):
+    with pytest.raises(ContractError, match="'their_ops:gelus' names no op: AttributeError"):
         contract.load("their_ops:gelus")
+
+
+@pytest.mark.parametrize("spec", ["nosuch:thing", "os:system", ":", "os:", ":x", "os:path", "builtins:int"])
+def test_what_names_no_op(spec):
+    with pytest.raises(ContractError, match=spec):
+        contract.load(spec)
 
 
 def test_two_functions_of_one_name():

@@ -39,6 +39,7 @@ BAD = {
     "NaN": (lambda text: text.replace("0.002", "NaN", 1), "holds NaN"),
     "a value edited": (edited(lambda d: d["benchmarks"][0]["extra_info"].update(value=9.9)), "was edited"),
     "a list": (lambda text: "[]", "was not recorded by pytest-webgpu"),
+    "nested": (lambda text: "[" * 100_000, "is nested too deep"),
     "not text": (lambda text: "\udcff", "cannot be read"),
 }
 

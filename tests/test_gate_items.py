@@ -142,4 +142,4 @@ def test_a_near_miss_is_shown_and_compared_with_on_request(pytester: pytest.Pyte
 def test_a_number_of_processes_that_is_none(pytester: pytest.Pytester, given: str) -> None:
     result = pytester.runpytest_inprocess(f"--webgpu-gate-processes={given}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*--webgpu-gate-processes={given}: it is a number from 1"])
+    result.stderr.fnmatch_lines([f"*--webgpu-gate-processes: '{given}' is no integer from 1"])

@@ -54,7 +54,7 @@ def test_too_few_sessions_are_refused(pytester: pytest.Pytester) -> None:
     for given in ("6", "many"):
         result = pytester.runpytest_inprocess("--webgpu-gate-self-test", f"--webgpu-gate-sessions={given}")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines(["*it is a number from 7*"])
+        result.stderr.fnmatch_lines(["*is no integer from 7*"])
 
 
 def test_the_option_measures_and_stops(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,13 @@ OFFER = "rms_norm offers tensors x, weight, out; numbers rows, cols, eps"
     ('[set]\nn = "0 - 1"', ALL + N, 8, "`n` is u32, but -1 does not fit", "type"),
     ('[scratch]\np = {dtype = "f32", shape = ["row"]}', ALL + "@group(0) @binding(3) var<storage> p: array<f32>;", 4,
      '"row" in "row" is no dim', "cols, eps, rows"),
+    *(('[scratch]\np = {dtype = "f32", shape = ["' + shape + '"]}',
+       ALL + "@group(0) @binding(3) var<storage> p: array<f32>;", 4, message, remedy) for shape, message, remedy in [
+        ("rows * 1048576 * 1048576", "p is 8796093022208 bytes, more than the 134217728", "requires = [...]"),
+        ("0 - 1", '"0 - 1" in the shape of scratch.p is -1', "at least 1"),
+        ("0", '"0" in the shape of scratch.p is 0', "at least 1"),
+        ("rows / 4", '"rows / 4" is 0.5, not a whole number', "ceil_div"),
+    ]),
 ])  # fmt: skip
 def test_named_with_line_and_remedy(header: str, text: str, line: int, message: str, remedy: str) -> None:
     toml = "".join(f"//! {part}\n" for part in ('op = "rms_norm"', 'workgroups = ["rows"]', *header.splitlines()))

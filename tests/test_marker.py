@@ -12,7 +12,7 @@ import pytest
 @pytest.mark.webgpu(features=["timestamp-query"])
 def test_has(): pass
 
-@pytest.mark.webgpu(features=["antigravity"])
+@pytest.mark.webgpu(features=["texture-compression-etc2"])
 def test_feature(): assert False
 
 @pytest.mark.webgpu(limits={"max-compute-workgroup-storage-size": 16384})
@@ -28,7 +28,8 @@ def test_skipped_with_the_name_of_what_is_missing(pytester: pytest.Pytester) -> 
     pytester.makepyfile(MARKED)
     result = pytester.runpytest_inprocess("-rs")
     result.assert_outcomes(passed=2, skipped=2)
-    result.stdout.fnmatch_lines(["SKIPPED * no antigravity on *", "SKIPPED * max-buffer-size is *, below *, on *"])
+    lines = ["SKIPPED * no texture-compression-etc2 on *", "SKIPPED * max-buffer-size is *, below *, on *"]
+    result.stdout.fnmatch_lines(lines)
 
 
 def test_a_lesser_device_skips_more(pytester: pytest.Pytester) -> None:
@@ -49,8 +50,33 @@ def test_a_lesser_device_skips_more(pytester: pytest.Pytester) -> None:
 def test_a_limit_that_is_no_number(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MARKED)
     result = pytester.runpytest_inprocess("--webgpu-limits=max-buffer-size=lots")
-    result.stdout.fnmatch_lines(["*--webgpu-limits: *'lots'; a limit is an integer*"])
-    assert result.ret != 0
+    result.stderr.fnmatch_lines(["*--webgpu-limits=max-buffer-size=lots: 'lots' is no integer from 0"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+UNKNOWN = """
+import pytest
+
+@pytest.mark.webgpu(features=["timestamp-queries"])
+def test_feature(): pass
+
+@pytest.mark.webgpu(limits={"maxBufferSize": 1})
+def test_limit(): pass
+
+@pytest.mark.webgpu("timestamp-query")
+def test_by_place(): pass
+"""
+
+
+def test_names_that_webgpu_has_not_fail(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(UNKNOWN)
+    result = pytester.runpytest_inprocess()
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines([
+        "*webgpu: WebGPU has no feature named 'timestamp-queries'. Did you mean 'timestamp-query'? The features are: *",
+        "*webgpu: There is no limit named 'maxBufferSize' for compute. * The limits are: max-bind-groups*",
+        "*webgpu: it takes features=[[]...] and limits={...}, not 'timestamp-query'",
+    ])  # fmt: skip
 
 
 def test_the_descriptor_may_be_overridden(pytester: pytest.Pytester) -> None:

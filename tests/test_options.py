@@ -98,7 +98,7 @@ def test_the_header_says_what_was_given_and_from_where(
 ) -> None:
     monkeypatch.setenv("PYTEST_WEBGPU_GATE", "off")
     pytester.makeini("[pytest]\nwebgpu_dtype = f16\n")
-    result = pytester.runpytest_inprocess("--webgpu-reference=cuda")
+    result = pytester.runpytest_inprocess("--webgpu-reference=cpu")
     result.stdout.fnmatch_lines(
-        ["webgpu: reference=cuda (option), dtype=f16 (ini), gate=off (environment PYTEST_WEBGPU_GATE)"]
+        ["webgpu: reference=cpu (option), dtype=f16 (ini), gate=off (environment PYTEST_WEBGPU_GATE)"]
     )

@@ -1,8 +1,11 @@
 """Every bad header or declaration is named with its file, line and remedy."""
 
+from pathlib import Path
+
 import pytest
 
-from pytest_webgpu.kernels.source import KernelError, parse_source
+from pytest_webgpu.kernels.source import KernelError, parse_source, read_source
+from pytest_webgpu.preprocess import preprocessed
 
 HEAD = '//! op = "rms_norm"\n//! workgroups = ["rows"]\n'
 MAIN = "@compute @workgroup_size(64) fn main() {}\n"
@@ -18,6 +21,9 @@ def problem(text: str) -> KernelError:
 @pytest.mark.parametrize(("text", "line", "message", "remedy"), [
     (MAIN, 1, "no header", '//! op = "..."'),
     ('//! op = "a"\n' + MAIN, 1, "does not say how many workgroups", "add workgroups"),
+    (HEAD + "//! requires = " + "[" * 2000 + "]" * 2000 + "\n" + MAIN, 3, "recursion", "lists of strings"),
+    (HEAD + "//! [tune]\n//! WG = " + "1" * 5000 + "\n" + MAIN, 4, "integer string", "short numbers"),
+    ('//! op = "a"\n//! pass = 5\n' + MAIN, 2, '"pass" is 5', "[[pass]]"),
     (HEAD + "//! gaurded = true\n" + MAIN, 3, '"gaurded" is no key', 'did you mean "guarded"?'),
     ("\n//! op = 'a'\n//! workgroups = [\n" + MAIN, 3, "the header is no TOML", "KEY = VALUE"),
     ('//! op = "a"\n//! workgroups = rows\n' + MAIN, 2, "the header is no TOML", "strings in quotes"),
@@ -52,6 +58,18 @@ def test_named_with_line_and_remedy(text: str, line: int, message: str, remedy: 
     assert (error.path, error.line) == ("k.wgsl", line)
     assert message in error.message
     assert remedy in error.remedy
+
+
+def test_a_side_file_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "k.wgsl").write_text(MAIN)
+    (tmp_path / "k.toml").write_bytes(b'op = "\xff"')
+    with pytest.raises(KernelError, match=r"k\.toml:1: cannot be read: .*\n  name a TOML file in UTF-8"):
+        read_source(tmp_path / "k.wgsl")
+
+
+def test_a_preprocessor_that_prints_no_text(tmp_path: Path) -> None:
+    with pytest.raises(KernelError, match=r"k\.wgsl:1: --webgpu-preprocess printed what is not UTF-8.*\n  .*printf"):
+        preprocessed(tmp_path / "k.wgsl", "printf '\\377'", tmp_path / "kept")
 
 
 def test_prints_as_path_line_message_and_remedy() -> None:

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from pytest_webgpu.conformance.packing import round_to
 from pytest_webgpu.conformance.patterns import INDEPENDENT, PATTERNS, WILD
 from pytest_webgpu.conformance.sizes import along, table
+from pytest_webgpu.kernels.errors import KernelError, listing, nearest
 from pytest_webgpu.kernels.expression import parse
 from pytest_webgpu.ops.contract import Below, Contract, TensorArg
+from pytest_webgpu.ops.launch import MAX_BINDING, Unfit, launch
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -49,11 +51,52 @@ class Case:
         """The case that `to_json` wrote. ValueError says what is wrong with the text."""
         try:
             case = cls(**json.loads(text))
-        except (json.JSONDecodeError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(f"a case is JSON like {cls({'rows': 2}).to_json()}: {error}") from None
-        if case.pattern not in PATTERNS:
+        if not isinstance(case.pattern, str) or case.pattern not in PATTERNS:
             raise ValueError(f"no pattern {case.pattern!r}; there are {', '.join(PATTERNS)}")
+        _check_numbers("dims", case.dims, int, 0)
+        _check_numbers("tune", case.tune, int)
+        _check_numbers("scalars", case.scalars, (int, float))
+        _check_numbers("case", {"seed": case.seed}, int, 0)
         return case
+
+
+def _check_numbers(what: str, given: Any, kind: Any, least: float = -math.inf) -> None:
+    if not isinstance(given, dict):
+        raise ValueError(f'{what} is {given!r}; write names and numbers: {{"rows": 2}}')
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, kind) or not value >= least:
+            wanted = ("an integer" if kind is int else "a number") + (" from 0" if least == 0 else "")
+            raise ValueError(f"{name} of the {what} is {value!r}; it is {wanted}")
+
+
+def misfit(case: Case, contract: Contract, kernel: KernelSource) -> str | None:
+    """Why a case that somebody wrote is none of this op and kernel; None where it is one."""
+    numbers, tune = {s.name: s.default for s in contract.scalars}, kernel.header.tune
+    known = (("dim", case.dims, contract.dims), ("scalar", case.scalars, numbers), ("[tune]", case.tune, tune))
+    for what, given, names in known:
+        for name in given:
+            if name not in names:
+                return f"{contract.name} has no {what} {name!r}: {nearest(name, names)}it has {listing(names)}"
+    missing = [n for n in contract.dims if n not in case.dims]
+    missing += [n for n, default in numbers.items() if default is None and n not in case.scalars]
+    if missing:
+        return f"no value for {', '.join(missing)}, which {contract.name} needs"
+    for name, value in case.tune.items():
+        if value not in tune[name]:
+            return f"[tune] lists no {name} = {value}: it has {listing(map(str, tune[name]))}"
+    defaults = {n: default for n, default in numbers.items() if default is not None}
+    if not contract.allows({**defaults, **case.scalars, **case.dims}):
+        return f"{contract.name} is for {' and '.join(contract.where)} only"
+    try:
+        made = launch(contract, kernel, case.dims, case.scalars, case.tune)
+    except Unfit as error:
+        return str(error)
+    except KernelError:  # the kernel's own fault: its check says so
+        return None
+    large = [a for a in made.arguments if a.size > MAX_BINDING]
+    return f"{large[0].name} would be {large[0].size} bytes, and WebGPU binds {MAX_BINDING}" if large else None
 
 
 def cases(contract: Contract, kernel: KernelSource, software: bool = False) -> SearchStrategy[Case]:

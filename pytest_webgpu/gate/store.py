@@ -140,6 +140,8 @@ def read(path: Path) -> Session:
         raise BaselineError(path, what) from error
     except ValueError as error:
         raise BaselineError(path, str(error)) from error
+    except RecursionError as error:
+        raise BaselineError(path, "is nested too deep to be read") from error
     ours = data.get("webgpu") if isinstance(data, dict) else None
     if not isinstance(ours, dict) or not isinstance(ours.get("schema"), int):
         raise BaselineError(path, "was not recorded by pytest-webgpu (it has no webgpu.schema)", "Move it elsewhere.")

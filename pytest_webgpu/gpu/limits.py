@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, TypeAlias
 
 from pytest_webgpu.gpu.job import LimitError
@@ -29,6 +30,16 @@ DEFAULT_LIMITS: dict[str, int] = {
     "max-compute-workgroups-per-dimension": 65535,
 }
 
+# https://www.w3.org/TR/webgpu/#feature-index
+FEATURES = frozenset({
+    "core-features-and-limits", "depth-clip-control", "depth32float-stencil8", "texture-compression-bc",
+    "texture-compression-bc-sliced-3d", "texture-compression-etc2", "texture-compression-astc",
+    "texture-compression-astc-sliced-3d", "timestamp-query", "indirect-first-instance", "shader-f16",
+    "rg11b10ufloat-renderable", "bgra8unorm-storage", "float32-filterable", "float32-blendable", "clip-distances",
+    "dual-source-blending", "subgroups", "subgroup-size-control", "texture-formats-tier1", "texture-formats-tier2",
+    "primitive-index", "texture-component-swizzle",
+})  # fmt: skip
+
 LimitsAsked: TypeAlias = Mapping[str, int] | Literal["max"] | None
 
 
@@ -36,9 +47,24 @@ def limit_name(name: str) -> str:
     """WebGPU's name in kebab case, from that, snake case or camel case: "maxBufferSize" is "max-buffer-size"."""
     kebab = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).replace("_", "-").lower()
     if kebab not in DEFAULT_LIMITS:
-        known = ", ".join(sorted(DEFAULT_LIMITS))
-        raise LimitError(f"There is no limit named {name!r} for compute. The limits are: {known}.", limit=name)
+        raise LimitError(unknown_limit(name) or "", limit=name)
     return kebab
+
+
+def unknown_limit(name: str) -> str | None:
+    """What to say of a limit that WebGPU does not have for compute; None for one that it has."""
+    return _unknown(name, DEFAULT_LIMITS, f"There is no limit named {name!r} for compute.", "limits")
+
+
+def unknown_feature(name: str) -> str | None:
+    """What to say of a feature that WebGPU does not have; None for one that it has."""
+    return _unknown(name, FEATURES, f"WebGPU has no feature named {name!r}.", "features")
+
+
+def _unknown(name: str, known: Collection[str], message: str, what: str) -> str | None:
+    close = difflib.get_close_matches(name, known, n=1)
+    near = f" Did you mean {close[0]!r}?" if close else ""
+    return None if name in known else f"{message}{near} The {what} are: {', '.join(sorted(known))}."
 
 
 def resolve(adapter: Mapping[str, int], asked: LimitsAsked) -> tuple[dict[str, int], list[str]]:

@@ -118,6 +118,10 @@ def read_toml(text: str, path: Path | str | None) -> Claims:
         line = int(place[1]) if place else max(1, len(text.rstrip().splitlines()))
         raise KernelError(path, line, "the header is no TOML: " + str(e).partition(" (at ")[0],
                           'write KEY = VALUE, strings in quotes: op = "rms_norm"') from None  # fmt: skip
+    except (ValueError, RecursionError) as e:  # a number of thousands of digits, a list in a thousand lists
+        line = max(enumerate(text.splitlines(), 1), key=lambda numbered: len(numbered[1]))[0]
+        raise KernelError(path, line, f"the header cannot be read: {e}",
+                          "write short numbers, and lists of strings or numbers") from None  # fmt: skip
     lines: dict[str, int] = {}
     table, headings = "", Counter[str]()
     for number, written in enumerate(text.splitlines(), 1):
@@ -166,7 +170,8 @@ class _Reader:
             op=op,
             workgroups=self.workgroups("workgroups", self.keys.get("workgroups", [])),
             entry=self.typed("entry", self.keys.get("entry"), str, 'entry = "main"'),
-            passes=tuple(self.one_pass(i, p) for i, p in enumerate(self.keys.get("pass", []))),
+            passes=tuple(self.one_pass(i, p) for i, p in enumerate(self.typed("pass", self.keys.get("pass", []), list,
+                                                                                "[[pass]]"))),
             scratch={k: self.scratch(k, v) for k, v in self.table("scratch").items()},
             bind={k: self.typed(f"bind.{k}", v, str, 'y = "out"') for k, v in self.table("bind").items()},
             storage={k: self.choice(f"storage.{k}", v, STORAGES) for k, v in self.table("storage").items()},

@@ -46,14 +46,17 @@ def parse_source(text: str, path: Path | str | None = None, header: Mapping[str,
 def read_source(path: Path | str, header: Mapping[str, Any] | None = None) -> KernelSource:
     """The kernel in a file. The `.toml` of the same name beside it wins over its `//!` lines, `header` over both."""
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise KernelError(path, 1, f"cannot be read: {e}", "name a WGSL file in UTF-8") from None
-    side = path.with_suffix(".toml")
-    claims = headers.read_toml(side.read_text(encoding="utf-8"), side) if side.is_file() else None
+    text, side = _text(path, "WGSL"), path.with_suffix(".toml")
+    claims = headers.read_toml(_text(side, "TOML"), side) if side.is_file() else None
     given = headers.Claims(header, None, {}) if header else None
     return _claimed(text, path, headers.merge(claims, given))
+
+
+def _text(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise KernelError(path, 1, f"cannot be read: {e}", f"name a {what} file in UTF-8") from None
 
 
 def _claimed(text: str, path: Path | None, outside: headers.Claims | None) -> KernelSource:

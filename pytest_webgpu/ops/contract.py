@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from pytest_webgpu.kernels.errors import nearest
 from pytest_webgpu.kernels.expression import Expression, parse
 from pytest_webgpu.ops.annotations import Below, ContractError, ScalarArg, TensorArg, below, read, where
 
@@ -94,6 +95,14 @@ class Contract:
     @property
     def tensor_names(self) -> str:
         return ", ".join(dict.fromkeys(t.name for t in (*self.args, *self.outputs)))
+
+    def known(self, dims: Names) -> None:
+        """Raises ContractError for a name that is no dim and no scalar of this op."""
+        names = (*self.dims, *(s.name for s in self.scalars))
+        for name in dims:
+            if name not in names:
+                raise ContractError(f"{self.name} has no dim {name!r}: {nearest(name, names)}"
+                                    f"its dims and scalars are {', '.join(names)}")  # fmt: skip
 
     def shapes(self, dims: Names, scalars: Names | None = None) -> dict[str, tuple[int, ...]]:
         """The shape of every tensor, given all dims."""
@@ -212,7 +221,8 @@ def get(name: str) -> Contract:
     """The contract of that name. ContractError lists what there is."""
     _load()
     if name not in _registry:
-        raise ContractError(f"no op is named {name!r}; there are {', '.join(sorted(_registry))}")
+        near = nearest(name, _registry)
+        raise ContractError(f"no op is named {name!r}; {near}there are {', '.join(sorted(_registry))}")
     return _registry[name]
 
 
@@ -234,9 +244,14 @@ def load(spec: str) -> Contract:
     module, _, attribute = spec.partition(":")
     try:
         value = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ContractError(f"--webgpu-op={spec}: {error}") from error
-    return value if isinstance(value, Contract) else op(value)
+    except Exception as error:  # whatever a module does when it is imported
+        raise ContractError(f"{spec!r} names no op: {type(error).__name__}: {error}") from error
+    if isinstance(value, Contract):
+        return value
+    if not inspect.isfunction(value):
+        raise ContractError(f"{spec!r} names no op: it is a {type(value).__name__}, and an op is a Python function "
+                            "with annotations")  # fmt: skip
+    return op(value)
 
 
 def _read(fn: Callable[..., Any], name: str, options: Mapping[str, Any]) -> Contract:

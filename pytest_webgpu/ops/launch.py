@@ -12,6 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Literal
 
 from pytest_webgpu.gpu.job import Slot
+from pytest_webgpu.gpu.limits import DEFAULT_LIMITS
 from pytest_webgpu.kernels.constants import NotConstant
 from pytest_webgpu.kernels.errors import KernelError, nearest
 from pytest_webgpu.kernels.expression import MAX_WORKGROUPS, Expression, ExpressionError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["PACKED", "BoundArgument", "Launch", "PassLaunch", "Unfit", "launch", "prefers", "signature"]
 
 Numbers = Mapping[str, int | float]
+MAX_BINDING = DEFAULT_LIMITS["max-storage-buffer-binding-size"]
 Role = Literal["tensor", "uniform", "scalar", "scratch"]
 
 
@@ -169,6 +171,16 @@ class _Meeting:
         except ExpressionError as problem:
             raise self.kernel.header_error(key, problem.message, problem.remedy) from None
 
+    def extent(self, e: Expression, key: str) -> int:
+        """Elements along an axis of a scratch buffer; one where dims are 0, since WebGPU binds no empty buffer."""
+        try:
+            n = e.evaluate(self.names)
+        except ExpressionError as problem:
+            raise self.kernel.header_error(key, problem.message, problem.remedy) from None
+        if n < 0 or (n == 0 and e.is_constant):
+            raise self.kernel.header_error(key, f'"{e.text}" in the shape of {key} is {n}', "write what is at least 1")
+        return max(1, n)
+
     def override_values(self) -> dict[str, float]:
         """Values for the pipeline, by WebGPU's keys; `self.names` learns every override and constant."""
         header, given = self.kernel.header, {}
@@ -209,11 +221,16 @@ class _Meeting:
             return self.bind(b, "tensor", name, dtype, shape, self.bytes(b, dtype, storage, shape), output, storage)
         if name in self.kernel.header.scratch:
             scratch = self.kernel.header.scratch[name]
-            shape = tuple(max(1, int(self.value(e, f"scratch.{name}"))) for e in scratch.shape)
+            shape = tuple(self.extent(e, f"scratch.{name}") for e in scratch.shape)
             if b.type.scalar != scratch.dtype:
                 raise self.kernel.error(b.line, f"`{b.name}` is {b.type.text}, its [scratch] says {scratch.dtype}",
                                         "make the two agree")  # fmt: skip
-            return self.bind(b, "scratch", name, scratch.dtype, shape, self.bytes(b, scratch.dtype, "plain", shape))
+            size = self.bytes(b, scratch.dtype, "plain", shape)
+            if size > MAX_BINDING:
+                raise self.kernel.header_error(
+                    f"scratch.{name}", f"{name} is {size} bytes, more than the {MAX_BINDING} that WebGPU binds",
+                    "make it smaller, or state for which dims it fits: requires = [...]")  # fmt: skip
+            return self.bind(b, "scratch", name, scratch.dtype, shape, size)
         if name in self.numbers and b.type.scalar is not None and b.type.components == 1:
             return self.bind(b, "scalar", name, b.type.scalar, (1,), max(4, SCALAR_SIZES[b.type.scalar]))
         known = [*tensors(self.op), *self.numbers, *self.kernel.header.scratch]
