@@ -140,6 +140,11 @@ class Settings(Mapping[str, Any]):
         """Whether the user gave this setting, anywhere."""
         return self._values[name].source != "default"
 
+    def given(self, *names: str) -> list[str]:
+        """Those of these settings that the user gave, anywhere, as options of a command line."""
+        rows = {s.name: s for s in TABLE}
+        return [f"{rows[name].option}={_plain(self[name])}" for name in names if self.named(name)]
+
     def describe(self) -> list[str]:
         """What was given and from where, one `name=value (source)` a setting."""
         return [

@@ -210,7 +210,8 @@ class State:
 
         replay = self.settings["replay"]
         case = Case.from_json(replay) if replay is not None else None
-        how_much = HowMuch(reference=self.settings["reference"], replay=case, failures=failures)
+        how_much = HowMuch(reference=self.settings["reference"], replay=case, failures=failures,
+                           options=tuple(self.settings.given("implementation", "backend", "adapter", "without")))
         try:
             return check(self.contract(kernel, op), kernel, runner, settings=how_much)
         except CompileError as error:

@@ -48,7 +48,7 @@ class Wgsl:
         for folder in folders:
             if (folder / path).is_file():
                 return folder / path
-        raise FileNotFoundError(f"no kernel {path}: looked in {', '.join(map(str, folders))}")
+        raise FileNotFoundError(f"no kernel {path}: looked in {', '.join(dict.fromkeys(map(str, folders)))}")
 
 
 class Subject:

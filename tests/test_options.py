@@ -76,6 +76,12 @@ def test_a_bad_value_is_a_usage_error(pytester: pytest.Pytester, args: list[str]
     assert words in result.stderr.str()
 
 
+def test_what_shows_a_failure_again_on_the_same_device(pytester: pytest.Pytester) -> None:
+    settings = resolved(pytester, "--webgpu-without=subgroups,shader-f16", PYTEST_WEBGPU_BACKEND="gl")
+    told = settings.given("implementation", "backend", "without")
+    assert told == ["--webgpu-backend=gl", "--webgpu-without=subgroups,shader-f16"]
+
+
 def test_header_keys_from_options(pytester: pytest.Pytester) -> None:
     settings = resolved(
         pytester, "--webgpu-op=softmax", "--webgpu-workgroups=rows", "--webgpu-bind=a=x,b=out",

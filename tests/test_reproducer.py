@@ -28,6 +28,7 @@ def fail(text, runner, folder, **settings):
         check(get(kernel.header.op), kernel, runner, settings=Settings(failures=folder, **settings))
     (script,) = folder.glob("*/reproduce.py")
     assert f"without us     python {script}" in str(failure.value)
+    assert f"in a browser   {script.with_suffix('.html')}" in str(failure.value)
     return failure.value, script
 
 

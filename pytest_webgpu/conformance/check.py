@@ -94,7 +94,7 @@ class Check:
     def __init__(self, contract: Contract, kernel: KernelSource, runner: Runner, settings: Settings) -> None:
         self.contract, self.kernel, self.settings = contract, kernel, settings
         self.session: Session = session(runner)
-        self.subject = Subject(contract, kernel, runner.info)
+        self.subject = Subject(contract, kernel, runner.info, settings.options)
         self.device = _device(settings.reference)
         self.calibration = settings.calibration or calibration_of(runner)
         software = runner.info.software
@@ -272,7 +272,7 @@ class Check:
         from pytest_webgpu.conformance import reproducer
 
         place = reproducer.write(self.settings.failures, self.subject, planned, wanted, text)
-        return f"\n  without us     python {place / 'reproduce.py'}"
+        return f"\n  without us     python {place / 'reproduce.py'}\n  in a browser   {place / 'reproduce.html'}"
 
     def finished(self) -> Report:
         report = self.report

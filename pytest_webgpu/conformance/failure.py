@@ -26,11 +26,12 @@ class ConformanceFailure(AssertionError):
 
 @dataclass(frozen=True)
 class Subject:
-    """What is checked, where."""
+    """What is checked, where; `options` are those that a run has to be given again to be on the same device."""
 
     contract: Contract
     kernel: KernelSource
     info: DeviceInfo
+    options: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -49,9 +50,10 @@ def sizes(case: Case) -> str:
     return ", ".join(f"{n}={v:g}" if isinstance(v, float) else f"{n}={v}" for n, v in names.items())
 
 
-def replay_command(kernel: KernelSource, case: Case) -> str:
-    file = str(kernel.path) if kernel.path else "FILE"
-    return f"pytest {shlex.quote(file)} --webgpu-replay={shlex.quote(case.to_json())}"
+def replay_command(subject: Subject, case: Case) -> str:
+    file = str(subject.kernel.path) if subject.kernel.path else "FILE"
+    options = "".join(f" {shlex.quote(option)}" for option in subject.options)
+    return f"pytest {shlex.quote(file)}{options} --webgpu-replay={shlex.quote(case.to_json())}"
 
 
 def describe(
@@ -81,7 +83,7 @@ def describe(
     lines += ["", f"  sizes          {sizes(case)}", f"  data           {case.pattern}, seed {case.seed}"]
     if failed < tries:
         lines.append(f"  repeated       failed {failed} of {tries} times: the result is not the same each time")
-    lines += [f"  adapter        {subject.adapter}", f"  again with     {replay_command(subject.kernel, case)}"]
+    lines += [f"  adapter        {subject.adapter}", f"  again with     {replay_command(subject, case)}"]
     return "\n".join(lines)
 
 
@@ -92,5 +94,5 @@ def describe_error(subject: Subject, case: Case | None, cause: str, error: Excep
         lines += ["", f"  sizes          {sizes(case)}", f"  data           {case.pattern}, seed {case.seed}"]
     lines.append(f"  adapter        {subject.adapter}")
     if case is not None:
-        lines.append(f"  again with     {replay_command(subject.kernel, case)}")
+        lines.append(f"  again with     {replay_command(subject, case)}")
     return "\n".join(lines)

@@ -24,7 +24,8 @@ class Settings:
     `max_examples`: batches that Hypothesis draws; None takes the loaded `webgpu...` profile. `reference`: "cpu" or
     "cuda". `replay`: this one case and no other. `calibration`: None measures the adapter's builtins once.
     `deadline`: seconds that a job may take, and that each pipeline in it may take to compile. `failures`: a folder
-    in which a failure leaves what reproduces it without this project.
+    in which a failure leaves what reproduces it without this project. `options`: of the run, for the command that
+    shows a failure again.
     """
 
     max_examples: int | None = None
@@ -34,6 +35,7 @@ class Settings:
     calibration: Calibration | None = None
     deadline: float = 20.0
     failures: Path | None = None
+    options: tuple[str, ...] = ()
 
 
 @dataclass
