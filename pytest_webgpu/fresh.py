@@ -31,12 +31,12 @@ def measure(
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Process]:  # fmt: skip
     """What each of `times` processes measures, one after another, with this run's settings and nothing recorded."""
-    arguments = [*_arguments(config, settings), *(f"{i.path}::{i.nodeid.partition('::')[2]}" for i in items)]
+    options, tests = [*_arguments(config, settings)], [f"{i.path}::{i.nodeid.partition('::')[2]}" for i in items]
     found = []
     for number in range(times):
         progress(f"gate: fresh process {number + 1} of {times}")
         with tempfile.TemporaryDirectory(prefix="pytest-webgpu-") as folder:
-            found.append(_run(config, arguments, Path(folder)))
+            found.append(_run(config, options, tests, Path(folder)))
     return found
 
 
@@ -58,14 +58,14 @@ def _arguments(config: pytest.Config, settings: Settings) -> Iterator[str]:
                 yield s.option if s.kind == "flag" else f"{s.option}={text}"
 
 
-def _run(config: pytest.Config, arguments: Iterable[str], folder: Path) -> Process:
+def _run(config: pytest.Config, options: Iterable[str], tests: Iterable[str], folder: Path) -> Process:
     """One process. Its exit code is not 0 where a test failed: what it measured before is no session's."""
-    report, listed = folder / "report.json", folder / "arguments"
-    listed.write_text("\n".join([*arguments, f"--webgpu-report={report}"]), encoding="utf-8")
+    report, listed = folder / "report.json", folder / "tests"
+    listed.write_text("\n".join(tests), encoding="utf-8")  # they may be more than a command line holds
     environment = {name: value for name, value in os.environ.items() if name not in FORGOTTEN}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", f"@{listed}"], cwd=config.invocation_params.dir, env=environment,
-        capture_output=True, text=True, check=False,
+        [sys.executable, "-m", "pytest", *options, f"--webgpu-report={report}", f"@{listed}"], env=environment,
+        cwd=config.invocation_params.dir, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
         said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-8:]

@@ -90,6 +90,8 @@ class Gate:
         try:
             figure = self._judge.session_figure(figure)
             judged = self._judge.judge(figure, path) if self._on else None
+            if self._settings["update-baselines"] and (told := self._judge.missing(figure)):
+                self._failures.append(f"NOT RECORDED {figure.key}: {told}")
         except BaselineError as error:
             self._broken(error)
         if judged is not None:

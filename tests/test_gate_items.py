@@ -113,6 +113,13 @@ def test_a_process_that_fails_is_never_a_pass_of_strict(pytester: pytest.Pyteste
     result.stdout.fnmatch_lines(["*CANNOT TELL b: 1 of 2 processes did not measure it: * ended with exit code 1*"])
 
 
+def test_half_a_session_is_not_recorded(pytester: pytest.Pytester) -> None:
+    result, _ = run(pytester, [1.0], "--webgpu-update-baselines", "--webgpu-gate-processes=2")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["NOT RECORDED b: 1 of 2 processes did not measure it: *"])
+    assert not (pytester.path / "baselines").exists()
+
+
 def test_a_warning_takes_one_process_and_fails_nothing(pytester: pytest.Pytester) -> None:
     store(pytester.path)
     pytester.makepyfile(MEASURES.format(values=[9.0]))

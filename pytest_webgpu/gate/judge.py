@@ -73,6 +73,12 @@ class Judge:
         more = {**figure.more, "values": [f.value for f in found]} if len(found) > 1 else figure.more
         return dataclasses.replace(least, more=more)
 
+    def missing(self, figure: Figure) -> str:
+        """Why the session's figure is not the least of all its processes; nothing where it is."""
+        failures = [p.failure or "it gave no such figure" for p in self._others or ()
+                    if (figure.of, figure.key) not in p.figures]  # fmt: skip
+        return f"{len(failures)} of {self.processes} processes did not measure it: {failures[0]}" if failures else ""
+
     @property
     def canary(self) -> float:
         return min(self._canaries)
@@ -82,10 +88,7 @@ class Judge:
 
         Raises store.BaselineError for a baseline that cannot be read, ValueError for a value that is no time.
         """
-        missing = [p.failure or "it gave no such figure" for p in self._others or ()
-                   if (figure.of, figure.key) not in p.figures]  # fmt: skip
-        if missing:
-            told = f"{len(missing)} of {self.processes} processes did not measure it: {missing[0]}"
+        if told := self.missing(figure):
             return Judgement(figure.key, Verdict.CANNOT_TELL, told)
         judgement = self._judge(figure, None)
         if judgement.remeasure and self._decides and self._again:
