@@ -21,7 +21,7 @@ def pytest_sessionstart() -> None:
         with contextlib.suppress(NoAdapter):
             adapters.load(implementation)
             importlib.import_module(INTERNALS[implementation])
-    for name in ("torch", "hypothesis", "jaxtyping", "pytest_webgpu.gate.store", "pytest_webgpu.report.html"):
+    for name in ("torch", "hypothesis", "jaxtyping", "pytest_webgpu.gating", "pytest_webgpu.report.html"):
         importlib.import_module(name)
 
 

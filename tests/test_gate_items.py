@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,25 +28,17 @@ def test_measures(webgpu_adapter, pytestconfig, benchmark):
 STEADY = (1.0, 1.01, 0.99, 1.0, 1.005)
 
 
-def store(folder: Path, values: tuple[float, ...] = STEADY, processes: int = 3, driver: str | None = None) -> None:
+def store(
+    folder: Path, values: tuple[float, ...] = STEADY, processes: int = 3, driver: str | None = None,
+    canary: float | None = None,
+) -> None:  # fmt: skip
     info = adapters.choose("auto", "wgpu-native", None).info
     of = fingerprint(dataclasses.replace(info, driver=driver or info.driver))
     for day, value in enumerate(values, 1):
         started = datetime.datetime(2026, 1, day, tzinfo=datetime.UTC)
-        records = {"b": record([value], group="dispatch"), "canary": record([1e-3])}
+        records = {"b": record([value], group="dispatch")} | ({"canary": record([canary])} if canary else {})
         write(folder / "baselines" / "measured",
               Session(of, f"{day}", started, f"boot {day}", records, processes=processes))  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def canary(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Sets the canary of this process, in seconds; as it was recorded unless a test says otherwise."""
-
-    def sing(seconds: float) -> None:
-        monkeypatch.setattr("pytest_webgpu.gating.canary_seconds", lambda: seconds)
-
-    sing(1e-3)
-    return sing
 
 
 def run(pytester: pytest.Pytester, values: list[float], *args: str) -> tuple[pytest.RunResult, int]:
@@ -97,9 +88,9 @@ def test_cannot_tell_passes_and_is_counted_and_fails_when_strict(pytester: pytes
         result.stdout.fnmatch_lines(["baselines: 1 cannot tell", "*CANNOT TELL b: *its sittings vary*"])
 
 
-def test_a_canary_out_of_its_limits_tells_nothing(pytester: pytest.Pytester, canary: Callable[[float], None]) -> None:
-    store(pytester.path)
-    canary(1.2e-3)
+def test_a_canary_out_of_its_limits_tells_nothing(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    store(pytester.path, canary=1e-3)
+    monkeypatch.setattr("pytest_webgpu.gating.canary_seconds", lambda: 1.2e-3)
     result, processes = run(pytester, [3.0], "--webgpu-gate-processes=1")
     result.assert_outcomes(passed=1)
     assert processes == 1
