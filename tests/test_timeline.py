@@ -81,7 +81,7 @@ def test_runs_share_a_file_that_perfetto_reads(tmp_path):
 def test_from_the_run_that_times_a_kernel(pytester: pytest.Pytester):
     kernel(pytester, ADD)
     asked = ("mine.wgsl", "-k", "speed", "--webgpu-bench", "--webgpu-dims=n=4096", "--webgpu-trace=token.json")
-    result = pytester.runpytest_inprocess(*asked)
+    result = pytester.runpytest_subprocess(*asked)  # it imports transformers, which cannot be imported a second time
     result.assert_outcomes(passed=1, deselected=1)
     result.stdout.fnmatch_lines(["timeline of a token of tiny f32, fusions all: token.json, * took at most * MB"])
     names = {e["name"] for e in json.loads((pytester.path / "token.json").read_text())["traceEvents"]}
