@@ -58,7 +58,7 @@ BAD = {
     "a private array of a billion": (body("var t: array<f32, 1000000000>; t[i] = a[i]; out[i] = t[i + 1u];"),
                                      "exceeds limit"),
     "workgroup memory of 64 MB": (body("w[i] = a[i]; out[i] = w[i + 1u];", "var<workgroup> w: array<f32, 16777216>;"),
-                                  WRONG),
+                                  "bytes of workgroup memory"),
     "scratch of a terabyte": (header('[scratch]', 'partial = {dtype = "f32", shape = ["n", "1000000000000"]}').replace(
         "@compute", "@group(0) @binding(4) var<storage, read_write> partial: array<f32>;\n@compute"),
                               "4000000000000 bytes"),

@@ -184,7 +184,7 @@ FAULTS = {
     "index arithmetic in f16": (
         EMBEDDING, "out[id.x] = weight[ids[id.x / params.cols] * params.cols + id.x % params.cols]",
         "let at = f32(ids[id.x / params.cols] * params.cols + id.x % params.cols);"
-        " out[id.x] = weight[u32(unpack2x16float(pack2x16float(vec2(at))).x)]", BEHIND,
+        " out[id.x] = weight[u32(unpack2x16float(pack2x16float(vec2(at))).x)]", WRONG,
     ),
     "ids cut to eight bits": (EMBEDDING, "ids[id.x / params.cols] *", "(ids[id.x / params.cols] & 255u) *", WRONG),
     "halves summed in f16": (

@@ -10,9 +10,15 @@ from pytest_webgpu.usage import parse_dims
 
 from .test_collect import ADD, kernel
 
-SLOW = ADD.replace(
-    "= a[id.x] + b[id.x];", "= a[id.x] + b[id.x]; for (var i = 0u; i < 5000u; i++) { out[id.x] += f32(i); }"
+SLOW = ADD.replace(  # right, by way of a zero that no compiler sees
+    "{ out[id.x] = a[id.x] + b[id.x]; }",
+    """{
+        var zero = 0.0;
+        for (var i = 0u; i < 5000u; i++) { zero = max(0.5 * zero, -abs(a[(id.x + i) % n])); }
+        out[id.x] = a[id.x] + b[id.x] + zero;
+    }""",
 )
+assert SLOW != ADD
 TIMED = ("mine.wgsl", "-k", "speed", "--webgpu-bench", "--webgpu-dims=n=4096")
 
 
