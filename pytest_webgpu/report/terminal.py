@@ -42,7 +42,8 @@ def ops() -> list[str]:
     for op in all_ops():
         numbers = [f"{s.name}={s.default:g}" if s.default is not None else s.name for s in op.scalars]
         given = ", ".join([*map(str, op.args), *op.sizes, *numbers])
-        lines += [f"{op.name}({given}) -> {', '.join(map(str, op.outputs))}", f"    {op.doc.splitlines()[0]}"]
+        lines.append(f"{op.name}({given}) -> {', '.join(map(str, op.outputs))}")
+        lines += [f"    {line}" for line in op.doc.splitlines()[:1]]
     return lines
 
 
