@@ -37,7 +37,7 @@ def race(
     others = [Candidate(op, other, dims, scalars) for other in _others(state, runner, kernel, dims)]
     if not others:
         pytest.skip(f"NOT MEASURED: there is no other kernel of {op.name} that runs at {mine.key}")
-    state.hold_at(kernel, runner, dims)  # what is wrong there has no speed
+    state.hold(kernel, runner, at=dims)  # what is wrong there has no speed
     state.progress(f"bench: {mine.key} against {', '.join(other.kernel.name for other in others)}")
     raced = compare_kernels(runner, mine, others)
     found = [(other.kernel.name, c) for other, c in raced.compared]

@@ -196,10 +196,14 @@ class State:
         for found in lint(kernel, runner.info.limits):
             yield f"{file}:{found.line}: {found.message} ({found.rule})"
 
-    def hold(self, kernel: KernelSource, runner: Runner, op: str | None = None, failures: Path | None = None) -> Report:
+    def hold(
+        self, kernel: KernelSource, runner: Runner, op: str | None = None, failures: Path | None = None,
+        at: Mapping[str, int] | None = None,
+    ) -> Report:  # fmt: skip
         """The same without a record. A text that a compiler refuses is a KernelError at its line.
 
-        `failures`: a folder in which a failure leaves what reproduces it without this project.
+        `failures`: a folder in which a failure leaves what reproduces it without this project. `at`: one case alone,
+        of normal data at these dims, which may be large.
         """
         __tracebackhide__ = True
         from pytest_webgpu.conformance.check import check
@@ -209,8 +213,9 @@ class State:
         from pytest_webgpu.kernels.errors import Refused
 
         replay = self.settings["replay"]
-        case = Case.from_json(replay) if replay is not None else None
+        case = Case(at) if at is not None else Case.from_json(replay) if replay is not None else None
         how_much = HowMuch(reference=self.settings["reference"], replay=case, failures=failures,
+                           deadline=HowMuch.deadline if at is None else 120,
                            options=tuple(self.settings.given("implementation", "backend", "adapter", "without")))
         try:
             return check(self.contract(kernel, op), kernel, runner, settings=how_much)
@@ -218,16 +223,6 @@ class State:
             line, who = error.details.get("line") or 1, runner.info.implementation
             told = kernel.error(line, f"{who} does not compile it", error.message.strip())
             raise Refused(told.path, told.line, told.message, told.remedy) from None
-
-    def hold_at(self, kernel: KernelSource, runner: Runner, dims: dict[str, int]) -> None:
-        """One case of normal data at these dims. Raises ConformanceFailure."""
-        __tracebackhide__ = True
-        from pytest_webgpu.conformance.check import check
-        from pytest_webgpu.conformance.inputs import Case
-        from pytest_webgpu.conformance.settings import Settings as HowMuch
-
-        how_much = HowMuch(reference=self.settings["reference"], replay=Case(dims), deadline=120)
-        check(self.contract(kernel), kernel, runner, settings=how_much)
 
     def contract(self, kernel: KernelSource, op: str | None = None) -> Contract:
         """What the kernel claims to be, or `op` where that is given. Raises KernelError, which points at the claim."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pytest_webgpu.compiler.load import Weights, rows_of
-from pytest_webgpu.compiler.plan import Buffer, Plan, Ref
+from pytest_webgpu.compiler.plan import Buffer, Plan, Ref, Step
 from pytest_webgpu.ops import contract as contracts
 
 
@@ -61,15 +61,19 @@ class Memory:
         for name, numbers in values.items():
             self.tensor(plan, name)[: len(numbers)] = torch.tensor(numbers)
 
+    def given(self, plan: Plan, step: Step) -> tuple[dict[str, Tensor], dict[str, float]]:
+        """What the step's contract is called with: tensors, and scalars with those that lie on the device."""
+        inputs = {name: self.read(plan, ref) for name, ref in step.arguments.items()}
+        at = {name: int(self.read(plan, ref).reshape(-1)[0]) for name, ref in step.on_device.items()}
+        sizes = {k: v for k, v in step.dims.items() if k in contracts.get(step.op).sizes}
+        return inputs, {**sizes, **step.scalars, **at}
+
     def run(self, plan: Plan, section: str | None = None) -> Tensor:
         """Runs the steps (of one section) and gives the logits, (vocab,)."""
         for step in plan.steps:
             if section not in (None, step.section):
                 continue
-            contract = contracts.get(step.op)
-            inputs = {name: self.read(plan, ref) for name, ref in step.arguments.items()}
-            at = {name: int(self.read(plan, ref).reshape(-1)[0]) for name, ref in step.on_device.items()}
-            numbers = {**{k: v for k, v in step.dims.items() if k in contract.sizes}, **step.scalars, **at}
-            for name, value in contract.reference(inputs, numbers, self.dtype).items():
+            inputs, numbers = self.given(plan, step)
+            for name, value in contracts.get(step.op).reference(inputs, numbers, self.dtype).items():
                 self.write(plan, step.outputs[name], value)
         return self.read(plan, plan.logits).reshape(-1)

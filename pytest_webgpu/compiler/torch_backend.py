@@ -41,7 +41,7 @@ def webgpu(module: fx.GraphModule, examples: Sequence[Any]) -> Callable[..., tup
     matrices = [p for p in examples if isinstance(p, nn.Parameter) and p.dim() == 2]
     dtype = "f16" if matrices and all(p.dtype == torch.float16 for p in matrices) else "f32"
     plan = build(captured, Chooser(Library(resources.folder("wgsl")), runner().info, dtype))
-    return Compiled(plan, runner(), given, _values(captured.graph, "val"))
+    return Compiled(plan, runner(), given, _values(captured.graph))
 
 
 @cache
@@ -69,6 +69,9 @@ class Compiled:
             for role, argument in zip(self.given, arguments, strict=True)
             if role.kind == "input" and self.plan_name(role) in self.plan.buffers
         ]
+        positions = f"step{self.plan.tokens}.positions"
+        if positions in self.plan.buffers:
+            writes.append(WriteBuffer(session.name(positions), np.arange(self.plan.tokens, dtype=np.int32).tobytes()))
         reads = [ReadBuffer(session.name(r.buffer), 4 * r.offset, 4 * int(np.prod(r.shape))) for r in self.plan.results]
         run = RunProgram(session.program(self.plan, "body"))
         done = self.runner.run(Job((*writes, *([run] if self.plan.steps else []), *reads)), 600)
@@ -85,10 +88,6 @@ class Compiled:
                 self.session.close()
             self.session, self.uploaded = Session(self.runner, _Given(weights)), now
         self.session.load(self.plan)
-        positions = f"step{self.plan.tokens}.positions"
-        if positions in self.plan.buffers:
-            counted = np.arange(self.plan.tokens, dtype=np.int32).tobytes()
-            self.runner.run(Job((WriteBuffer(self.session.name(positions), counted),)))
         return self.session
 
 
@@ -146,8 +145,8 @@ def _role(index: int, name: str, example: Tensor) -> Role:
     return Role("input", f"input{index}")
 
 
-def _values(graph: fx.Graph, key: str) -> list[Tensor]:
-    return [n.meta[key] for n in next(n for n in graph.nodes if n.op == "output").args[0]]
+def _values(graph: fx.Graph) -> list[Tensor]:
+    return [n.meta["val"] for n in next(n for n in graph.nodes if n.op == "output").args[0]]
 
 
 def _bytes(argument: Tensor) -> bytes:

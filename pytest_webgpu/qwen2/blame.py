@@ -87,12 +87,9 @@ class _Stepwise:
         made = MakeProgram(program, tuple(self.session.dispatches(step)))
         result = self.run(*look, made, RunProgram(program, wait=True), *look, Drop((program,)))
         self.remember(plan, names, [result.blob(i) for i in range(len(names))])
-        contract = contracts.get(step.op)
-        inputs = {name: self.memory.read(plan, ref) for name, ref in step.arguments.items()}
-        at = {name: int(self.memory.read(plan, ref).reshape(-1)[0]) for name, ref in step.on_device.items()}
-        numbers = {**{k: v for k, v in step.dims.items() if k in contract.sizes}, **step.scalars, **at}
+        inputs, numbers = self.memory.given(plan, step)
         dtypes = {name: _DTYPE[plan.buffers[ref.buffer].storage] for name, ref in step.outputs.items()}
-        wanted = reference_with_bound(contract, inputs, numbers, dtypes, False, self.calibration)
+        wanted = reference_with_bound(contracts.get(step.op), inputs, numbers, dtypes, False, self.calibration)
         self.remember(plan, names, [result.blob(len(names) + 2 + i) for i in range(len(names))])
         for output, ref in step.outputs.items():
             got, right = self.memory.read(plan, ref).double(), wanted[output]
