@@ -71,12 +71,13 @@ ATTENTION = serial(
     for (var j = 0u; j < seen; j++) { top = max(top, score(id.x, mine, j)); }
     var total = 0.0;
     for (var j = 0u; j < seen; j++) { total += exp(score(id.x, mine, j) - top); }
-    for (var d = 0u; d < params.head_dim; d++) {
-        var sum = 0.0;
-        for (var j = 0u; j < seen; j++) {
-            sum += exp(score(id.x, mine, j) - top) * v[mine + j * params.head_dim + d];
+    let first = id.x * params.head_dim;
+    for (var d = 0u; d < params.head_dim; d++) { out[first + d] = 0.0; }
+    for (var j = 0u; j < seen; j++) {
+        let weight = exp(score(id.x, mine, j) - top) / total;
+        for (var d = 0u; d < params.head_dim; d++) {
+            out[first + d] += weight * v[mine + j * params.head_dim + d];
         }
-        out[id.x * params.head_dim + d] = sum / total;
     }
 """).replace("@compute", """fn score(query: u32, mine: u32, j: u32) -> f32 {
     var sum = 0.0;

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from pytest_webgpu.conformance.calibrate import findings_of
 from pytest_webgpu.conformance.check import ConformanceFailure, Settings, check, run_case
+from pytest_webgpu.conformance.execute import Session
 from pytest_webgpu.conformance.inputs import Case
 from pytest_webgpu.gpu import open_runner
 from pytest_webgpu.gpu.adapters import choose
-from pytest_webgpu.gpu.job import CompileError
+from pytest_webgpu.gpu.job import CompileError, DeadlineExceeded
 from pytest_webgpu.kernels.errors import KernelError
 from pytest_webgpu.kernels.source import parse_source
 from pytest_webgpu.ops.contract import get
@@ -91,6 +92,21 @@ def test_a_kernel_that_hangs_is_told_and_the_next_one_runs(runner):
     with pytest.raises(ConformanceFailure, match=r"mine.wgsl as add: hung(?s:.)*again with"):
         held(text, runner, Settings(max_examples=1, deadline=0.5))
     assert held(ADD, runner).cases
+
+
+def test_a_case_that_is_only_slow_is_run_once_by_itself(runner, monkeypatch):
+    run = Session.run
+
+    def slowed(session, cases, deadline=20.0, compiling=20.0):
+        variants = sum(len(v) for p, v in cases if max(p.case.dims.values()) > 2000)
+        if variants * 5 > deadline:
+            raise DeadlineExceeded("The job did not end.")
+        return run(session, cases, deadline, compiling)
+
+    monkeypatch.setattr(Session, "run", slowed)
+    assert held(SUM, runner, Settings(max_examples=1, deadline=4)).cases
+    with pytest.raises(ConformanceFailure, match="hung"):
+        held(SUM, runner, Settings(max_examples=1, deadline=1))
 
 
 def test_wgsl_that_does_not_compile(runner):

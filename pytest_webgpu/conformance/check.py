@@ -54,6 +54,9 @@ RETRIES = 5
 REPLAYS = 20  # a race may show in one run of many
 STEADY = 2  # runs more in which a case must fail to be called one that fails each time
 SHRINKS = 16  # smaller cases tried in place of a fixed one that failed
+PATIENCE = 4
+"""How many deadlines a case may take, run once and by itself, of a kernel that was right before: a serial kernel on a
+software adapter takes seconds for the largest sizes, which is no hang."""
 
 
 class Wrong(Exception):
@@ -220,8 +223,19 @@ class Check:
             raise
         except GpuError as error:
             if len(pairs) == 1:
+                slow = isinstance(error, DeadlineExceeded) and self.software and self.report.cases
+                if slow:
+                    return [self.patiently(planned[0])]
                 raise self.broken(planned[0].case, error) from None
             return [self.execute([p], [v])[0] for p, v in pairs]
+
+    def patiently(self, planned: Planned) -> dict[Variant, Ran]:
+        """A case that did not end in its deadline in every variant: once more, in the first only."""
+        deadline = PATIENCE * self.settings.deadline
+        try:
+            return self.session.run([(planned, BASE)], deadline, self.settings.deadline)[0]
+        except GpuError as error:
+            raise self.broken(planned.case, error) from None
 
     def broken(self, case: Case, error: GpuError) -> ConformanceFailure:
         cause = _WORDS.get(type(error), "refused")
