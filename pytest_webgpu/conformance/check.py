@@ -213,29 +213,27 @@ class Check:
     def plan(self, case: Case) -> Planned:
         return plan(self.contract, self.kernel, case)
 
-    def execute(self, planned: list[Planned], variants: Sequence[Sequence[Variant]]) -> list[dict[Variant, Ran]]:
-        """Runs a batch; where that ends badly, its cases one by one, so that the one at fault is named."""
+    def execute(
+        self, planned: list[Planned], variants: Sequence[Sequence[Variant]], deadlines: int = 1
+    ) -> list[dict[Variant, Ran]]:
+        """Runs a batch; where that ends badly, its cases one by one, so that the one at fault is named.
+
+        A case that is late by itself runs once more, in the first variant only and with PATIENCE deadlines.
+        """
         pairs = list(zip(planned, variants, strict=True))
+        deadline = self.settings.deadline
         try:
             work = sum(invocations(p.launch) * len(v) for p, v in pairs) if self.software else 0
-            return self.session.run(pairs, self.settings.deadline + SLOWEST * work, self.settings.deadline)
+            return self.session.run(pairs, deadlines * deadline + SLOWEST * work, deadline)
         except CompileError:
             raise
         except GpuError as error:
-            if len(pairs) == 1:
-                slow = isinstance(error, DeadlineExceeded) and self.software and self.report.cases
-                if slow:
-                    return [self.patiently(planned[0])]
-                raise self.broken(planned[0].case, error) from None
-            return [self.execute([p], [v])[0] for p, v in pairs]
-
-    def patiently(self, planned: Planned) -> dict[Variant, Ran]:
-        """A case that did not end in its deadline in every variant: once more, in the first only."""
-        deadline = PATIENCE * self.settings.deadline
-        try:
-            return self.session.run([(planned, BASE)], deadline, self.settings.deadline)[0]
-        except GpuError as error:
-            raise self.broken(planned.case, error) from None
+            if len(pairs) > 1:
+                return [self.execute([p], [v])[0] for p, v in pairs]
+            late = isinstance(error, DeadlineExceeded) and deadlines == 1
+            if late and self.software and self.report.cases:
+                return self.execute(planned, [BASE], PATIENCE)
+            raise self.broken(planned[0].case, error) from None
 
     def broken(self, case: Case, error: GpuError) -> ConformanceFailure:
         cause = _WORDS.get(type(error), "refused")
