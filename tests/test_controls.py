@@ -4,7 +4,7 @@ import torch
 
 from pytest_webgpu.gpu.adapters import choose
 from pytest_webgpu.performance.cuda_control import COUNTS, OPS, measure_control, rms_norm, rope
-from pytest_webgpu.performance.reproduce import Reproduced, measure_reproduced
+from pytest_webgpu.performance.reproduce import Reproduced, Run, measure_reproduced
 from pytest_webgpu.performance.stats import Estimate, Fit
 
 
@@ -12,20 +12,31 @@ def line(b, low, high):
     return Fit(Estimate(b, low, high), Estimate(1e-4, 9e-5, 1.1e-4), b, 1e-4, (1,), (b,))
 
 
-def test_spread_between_processes_and_what_the_intervals_say():
-    near = Reproduced((line(1e-5, 9.9e-6, 1.04e-5), line(1.02e-5, 1e-5, 1.1e-5), line(1.03e-5, 1.01e-5, 1.1e-5)), 0.05)
+def run(*processes):
+    return Run(tuple(line(*one) for one in processes))
+
+
+def test_spread_between_runs_and_what_the_intervals_say():
+    first, second, third = (1e-5, 9.9e-6, 1.04e-5), (1.02e-5, 1e-5, 1.1e-5), (1.03e-5, 1.01e-5, 1.1e-5)
+    near = Reproduced((run(first), run(second), run(third)), 0.05)
     assert 0.0196 < near.spread < 0.0197
     assert near.intervals_say_so
     assert "at most 2.0% away from it: within 5%; the intervals all hold" in str(near)
-    far = Reproduced((line(1e-5, 9.9e-6, 1.01e-5), line(1.2e-5, 1.1e-5, 1.3e-5), line(1.2e-5, 1.1e-5, 1.3e-5)), 0.05)
+    slow = (1.2e-5, 1.1e-5, 1.3e-5)
+    far = Reproduced((run((1e-5, 9.9e-6, 1.01e-5)), run(slow), run(slow)), 0.05)
     assert not far.intervals_say_so
     assert "MORE than 5%; the intervals not all hold" in str(far)
 
 
+def test_a_run_of_several_processes_reaches_over_all_of_them():
+    one = run((1.2e-5, 1.1e-5, 1.3e-5), (8e-6, 7.9e-6, 8.2e-6), (1.1e-5, 1e-5, 1.15e-5))
+    assert (one.b.value, one.b.low, one.b.high, one.b_floor) == (1.1e-5, 7.9e-6, 1.3e-5, 8e-6)
+
+
 def test_each_process_is_a_fresh_one():
-    found = measure_reproduced(choose(), processes=2, rounds=3, budget=3.0)
-    assert len(found.lines) == 2
-    assert all(x.b.value > 0 for x in found.lines)
+    found = measure_reproduced(choose(), runs=2, processes=2, rounds=3, budget=3.0)
+    assert [len(x.lines) for x in found.runs] == [2, 2]
+    assert all(line.b.value > 0 for x in found.runs for line in x.lines)
 
 
 def test_the_ops_of_the_control_are_those_of_the_model():
