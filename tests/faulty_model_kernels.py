@@ -178,6 +178,9 @@ FAULTS = {
     "scale twice": (ATTENTION, "sum * params.scale", "sum * params.scale * params.scale", WRONG),
     "scale by 1/d": (ATTENTION, "sum * params.scale", "sum / f32(params.head_dim) + 0.0 * params.scale", WRONG),
     "maximum of the scores started at -1": (ATTENTION, "var top = -3.4028234663852886e38", "var top = -1.0", WRONG),
+    "maximum of the scores started at -1e4": (
+        shipped("attention.decode"), "const LOWEST = -3.4028234663852886e38", "const LOWEST = -1e4", "NaN",
+    ),
     "duplicates in top k": (TOP_K, "!taken && (", "(!taken || j == 1u) && (", WRONG),
     "strides ignored": (COPY, "i2 * params.s2", "i2 * params.d3 + 0u * params.s2", BEHIND),
     "offset ignored": (COPY, "params.offset +", "0u * params.offset +", WRONG),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_webgpu.conformance.packing import round_to
-from pytest_webgpu.conformance.patterns import INDEPENDENT, PATTERNS, WILD
+from pytest_webgpu.conformance.patterns import BESIDE, INDEPENDENT, PATTERNS, WILD
 from pytest_webgpu.conformance.sizes import along, table
 from pytest_webgpu.kernels.errors import KernelError, listing, nearest
 from pytest_webgpu.kernels.expression import parse
@@ -177,7 +177,8 @@ def _choices(contract: Contract, name: str, default: float | None) -> list[float
 def materialise(case: Case, contract: Contract, stored: Mapping[str, tuple[str, str]]) -> dict[str, Array]:
     """The arguments of the case by name, as they are stored: `stored` gives (dtype, storage) of each that is bound.
 
-    One float tensor has the case's pattern (which one, the seed says), in one case of three all of them.
+    One float tensor has the case's pattern (which one, the seed says), in one case of three all of them; the others
+    are normal, or as BESIDE says.
     """
     rng = np.random.default_rng(case.seed)
     names = {**case.dims, **case.scalars}
@@ -185,14 +186,16 @@ def materialise(case: Case, contract: Contract, stored: Mapping[str, tuple[str, 
     takers = [a.name for a in contract.args if a.name in stored and a.kind == "float"
               and case.pattern in contract.draw.get(a.name, PATTERNS)]  # fmt: skip
     everywhere, made = case.seed % 3 == 2 and case.pattern not in WILD, {}
-    patterned = set(takers if everywhere else takers[case.seed % max(1, len(takers)) :][:1])
+    chosen = 0 if case.pattern in BESIDE else case.seed % max(1, len(takers))
+    patterned = set(takers if everywhere else takers[chosen : chosen + 1])
+    beside = BESIDE.get(case.pattern, PATTERNS["normal"])
     for arg in contract.args:
         if arg.name not in stored:
             continue
         dtype, storage = stored[arg.name]
         shape = shapes[arg.name]
         if arg.kind == "float":
-            make = PATTERNS[case.pattern if arg.name in patterned else "normal"]
+            make = PATTERNS[case.pattern] if arg.name in patterned else beside
             values = make(shape, rng) if min(shape) else np.zeros(shape)
         else:
             values = _whole(arg, shape, contract.draw.get(arg.name), names, rng)

@@ -57,9 +57,15 @@ PATTERNS: dict[str, Callable[[tuple[int, ...], Rng], Array]] = {
     "tie-across": _ties(lambda n, rng: int(rng.integers(n)), lambda n, rng: int(rng.integers(n))),
     "maximum-last": _ties(lambda n, rng: n - 1),
     "ties": _few,
+    "opposed": lambda shape, rng: -30000 * rng.uniform(1, 2, shape),  # products that are all far below zero
 }
 
-WILD = frozenset({"offset", "very-negative", "very-positive", "lowest", "big", "outlier"})
+BESIDE: dict[str, Callable[[tuple[int, ...], Rng], Array]] = {
+    "opposed": lambda shape, rng: rng.uniform(0.5, 1.5, shape)
+}
+"""Patterns that the first tensor that takes them has, and what the others then hold instead of normal data."""
+
+WILD = frozenset({"offset", "very-negative", "very-positive", "lowest", "big", "outlier", "opposed"})
 """Patterns that only one tensor of a case has: products of two would leave hardly anything specified."""
 
 INDEPENDENT = frozenset({"normal", "uniform", "tiny", "big", "outlier"})

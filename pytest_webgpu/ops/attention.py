@@ -40,7 +40,8 @@ def rope_angles(
     return rotate(x, torch.cos(angles), torch.sin(angles))
 
 
-# Scores of 1e5 and more have errors that make any softmax right: such data goes to the values.
+# Scores of 1e5 and more have errors that make almost any softmax right: such data goes to the values, but for
+# `opposed`, which shows a maximum that begins too high.
 SCORED = [
     "normal",
     "uniform",
@@ -53,6 +54,7 @@ SCORED = [
     "alternating",
     "tie-of-two",
     "ties",
+    "opposed",
 ]
 
 
