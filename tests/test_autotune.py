@@ -11,7 +11,7 @@ from pytest_webgpu.compiler.autotune import Tuning, calls_of  # noqa: E402
 from pytest_webgpu.compiler.build import build  # noqa: E402
 from pytest_webgpu.compiler.capture import capture  # noqa: E402
 from pytest_webgpu.compiler.choose import Chooser, Tuned  # noqa: E402
-from pytest_webgpu.compiler.tune import Candidate, Timed, candidates, fastest, time_candidates  # noqa: E402
+from pytest_webgpu.compiler.tune import Candidate, Question, Timed, candidates, fastest, time_candidates  # noqa: E402
 from pytest_webgpu.gpu import open_runner  # noqa: E402
 from pytest_webgpu.gpu.adapters import choose  # noqa: E402
 from pytest_webgpu.kernels.library import Library  # noqa: E402
@@ -55,10 +55,12 @@ def test_the_slower_candidate_is_found_slower_and_buffers_are_freed(runner, libr
 def test_tunables_are_tried_only_of_kernels_that_come_near(runner, library, monkeypatch):
     op, dims, scalars = contract.get("linear+add"), {"rows": 64, "k": 256, "n": 64}, {}
     kernels = [k for k in library.for_op("linear+add") if not k.features and "f16x2" not in k.name]
-    by_kernel = {t.candidate.kernel.name for t in fastest(runner, op, kernels, dims, scalars)}
+    asked = [Question(op, tuple(kernels), dims, scalars)] * 2
+    by_kernel, again = ({t.candidate.kernel.name for t in timed} for timed in fastest(runner, asked))
     assert by_kernel
+    assert again
     monkeypatch.setattr("pytest_webgpu.compiler.tune.WORTH", 1.0)
-    (best,) = {t.candidate.kernel.name for t in fastest(runner, op, kernels, dims, scalars)}
+    (best,) = {t.candidate.kernel.name for t in fastest(runner, asked)[0]}
     assert best in {k.name for k in kernels}
 
 
@@ -69,10 +71,11 @@ def test_what_was_found_is_kept_and_taken(runner, library, tmp_path, monkeypatch
     chooser = Chooser(library, runner.info)
     plan = build(captured, chooser)
 
-    def measured(_runner, op, kernels, dims, scalars):
-        assert all(scalars[s.name] is not None for s in op.scalars if s.name in scalars)
-        tried = candidates(kernels, runner.info.features)
-        return [Timed(candidate, 1e-6 * (len(tried) - i)) for i, candidate in enumerate(tried)][::-1]
+    def measured(_runner, questions):
+        for q in questions:
+            assert all(q.scalars[s.name] is not None for s in q.op.scalars if s.name in q.scalars)
+            tried = candidates(q.kernels, runner.info.features)
+            yield [Timed(candidate, 1e-6 * (len(tried) - i)) for i, candidate in enumerate(tried)][::-1]
 
     monkeypatch.setattr("pytest_webgpu.compiler.autotune.fastest", measured)
     found = Tuning(chooser, tmp_path).tune(runner, plan)

@@ -13,6 +13,7 @@ from pytest_webgpu.gpu.job import (
     Dispatch,
     Drop,
     FillBuffer,
+    GpuError,
     Job,
     MakeBuffer,
     MakePipeline,
@@ -72,6 +73,22 @@ def test_making_is_counted_and_equal_pipelines_and_groups_are_made_once(runner):
     counts = runner.run(Job(MAKE)).counts
     assert "pipelines" not in counts
     assert (counts["programs"], counts["bind_groups"], counts["writes"], counts["bytes_written"]) == (2, 2, 1, 400)
+
+
+def test_pipelines_beside_one_that_cannot_be_made_are_compiled_ahead_all_the_same(runner):
+    """All but those few that were compiled together with it: of them nobody knows whose error it was."""
+    if runner.info.implementation != "wgpu-native":
+        pytest.skip("only wgpu-native compiles ahead")
+    code = "override N: f32; @group(0) @binding(0) var<storage, read_write> x: array<f32>;\n" \
+           "@compute @workgroup_size(1) fn main() { x[0] = N; }"  # fmt: skip
+    slots = (Slot(0, 0, "storage"),)
+    no_wgsl = MakePipeline("no WGSL", "fn main() { let }", "main", slots)
+    for first, bad in ((1000, no_wgsl), (2000, MakePipeline("no constant", code, "main", slots))):
+        good = [MakePipeline(f"ahead{n}", code, "main", slots, {"N": n}) for n in range(first, first + 32)]
+        with pytest.raises(GpuError):
+            runner.run(Job((bad, *good)))
+        made = runner.run(Job(tuple(good))).counts.get("pipelines", 0)
+        assert made == 0 if bad is no_wgsl else made < 8
 
 
 def test_collect_copies_after_each_repetition_and_reads_once(runner):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import platformdirs
 from pytest_webgpu.compiler.build import key_of
 from pytest_webgpu.compiler.choose import Call, Chooser, Tuned, TuneKey
 from pytest_webgpu.compiler.plan import Plan
-from pytest_webgpu.compiler.tune import Candidate, fastest, usual
+from pytest_webgpu.compiler.tune import Candidate, Question, Timed, fastest, usual
 from pytest_webgpu.gpu.job import Runner
 from pytest_webgpu.ops import contract as contracts
 
@@ -42,24 +42,22 @@ class Tuning:
 
         Raises MissingFeature where the device has no timestamps.
         """
-        found: dict[TuneKey, Tuned] = {}
-        measured = False
-        for call in calls_of(plan):
-            name = _name(self.chooser.tune_key(call))
-            if name not in self._known:
-                self._known[name] = self._measure(runner, call)
-                measured = True
-            entry = self._known[name]
-            found[self.chooser.tune_key(call)] = Tuned(entry["kernel"], entry["overrides"])
-        if measured:
+        keys = {self.chooser.tune_key(call): call for call in calls_of(plan)}
+        fresh = [call for key, call in keys.items() if _name(key) not in self._known]
+        if fresh:
+            for call, timed in zip(fresh, fastest(runner, [*map(self._question, fresh)]), strict=True):
+                self._known[_name(self.chooser.tune_key(call))] = self._best(call, timed)
             self._write()
-        return found
+        entries = {key: self._known[_name(key)] for key in keys}
+        return {key: Tuned(entry["kernel"], entry["overrides"]) for key, entry in entries.items()}
 
-    def _measure(self, runner: Runner, call: Call) -> dict[str, Any]:
-        default = self.chooser.choose(call)
+    def _question(self, call: Call) -> Question:
         capacity = call.dims.get("capacity", POSITION + 1)
         scalars = {**call.scalars, **dict.fromkeys(call.on_device, min(POSITION, capacity - 1))}
-        timed = fastest(runner, contracts.get(call.op), self.chooser.fitting(call), call.dims, scalars)
+        return Question(contracts.get(call.op), tuple(self.chooser.fitting(call)), call.dims, scalars)
+
+    def _best(self, call: Call, timed: Sequence[Timed]) -> dict[str, Any]:
+        default = self.chooser.choose(call)
         plain = Candidate(default.kernel, usual(default.kernel))
         first = next((t for t in timed if t.candidate == plain), None)
         best = timed[0] if timed and (first is None or timed[0].seconds < GAIN * first.seconds) else first

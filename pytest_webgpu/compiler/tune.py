@@ -30,6 +30,7 @@ LARGE = 64 << 10  # an input from this size on is rotated: in a model it comes f
 MOST_COPIES = 24
 LAUNCHES = 48  # between two timestamps, at least: what beginning a pass costs is spread over so many
 SWEEPS, ROUNDS = 4, 2
+TOGETHER = 256  # pipelines compiled at a time: a device keeps more than these
 WORTH = 2.0  # tunables are tried of kernels that need at most this many times the best one's time
 PREFIX = "tune."
 DEADLINE = 600.0
@@ -70,16 +71,61 @@ def candidates(kernels: Iterable[KernelSource], features: Iterable[str]) -> list
     ]
 
 
-def fastest(
-    runner: Runner, op: Contract, kernels: Iterable[KernelSource], dims: Mapping[str, int], scalars: Mapping[str, float]
-) -> list[Timed]:
-    """Candidates that fit `dims`, the fastest first: each kernel as its header has it first, in few launches; then
-    every combination of tunables of those kernels that came within WORTH of the best.
+@dataclass(frozen=True)
+class Question:
+    """Which of these kernels is the fastest for the op at these dims? Scalars on the device have the value given."""
+
+    op: Contract
+    kernels: tuple[KernelSource, ...]
+    dims: Mapping[str, int]
+    scalars: Mapping[str, float]
+
+
+def fastest(runner: Runner, questions: Sequence[Question]) -> list[list[Timed]]:
+    """For each question the candidates that fit, the fastest first: each kernel as its header has it first, in few
+    launches; then every combination of tunables of those kernels that came within WORTH of the best.
+
+    What all questions need is compiled together, which takes a fraction of the time where there are many cores.
     """
-    defaults = [Candidate(kernel, usual(kernel)) for kernel in kernels if kernel.features <= set(runner.info.features)]
-    first = time_candidates(runner, op, defaults, dims, scalars, launches=4, most_copies=1)
-    worth = [t.candidate.kernel for t in first if t.seconds <= WORTH * first[0].seconds]
-    return time_candidates(runner, op, candidates(worth, runner.info.features), dims, scalars)
+    features = set(runner.info.features)
+    defaults = [
+        [Candidate(kernel, usual(kernel)) for kernel in q.kernels if kernel.features <= features]
+        for q in questions
+    ]
+    first = _time_each(runner, questions, defaults, launches=4, most_copies=1)
+    worth = [[t.candidate.kernel for t in timed if t.seconds <= WORTH * timed[0].seconds] for timed in first]
+    return _time_each(runner, questions, [candidates(kernels, features) for kernels in worth])
+
+
+def _time_each(
+    runner: Runner, questions: Sequence[Question], tried: Sequence[Sequence[Candidate]],
+    launches: int = LAUNCHES, most_copies: int = MOST_COPIES,
+) -> list[list[Timed]]:  # fmt: skip
+    """`time_candidates` for each question, the pipelines of some questions compiled ahead at a time."""
+    found: list[list[Timed]] = []
+    while len(found) < len(questions):
+        some, pipelines = 0, list[MakePipeline]()
+        for q, these in [*zip(questions, tried, strict=True)][len(found) :]:
+            fit = [one for _, one in _fitting(q.op, these, q.dims, q.scalars)]
+            more = [p for one in fit for p in _pipelines(one, f"{PREFIX}ahead{len(pipelines)}.{id(one)}")]
+            if pipelines and len(pipelines) + len(more) > TOGETHER:
+                break
+            some, pipelines = some + 1, pipelines + more
+        with contextlib.suppress(GpuError):  # a refused one shows again, by itself, when it is to be timed
+            runner.run(Job(tuple(pipelines)), DEADLINE)
+        for q, these in [*zip(questions, tried, strict=True)][len(found) : len(found) + some]:
+            found.append(time_candidates(runner, q.op, these, q.dims, q.scalars, launches, most_copies))
+    return found
+
+
+def _fitting(
+    op: Contract, tried: Iterable[Candidate], dims: Mapping[str, int], scalars: Mapping[str, float]
+) -> list[tuple[Candidate, Launch]]:
+    found = []
+    for candidate in tried:
+        with contextlib.suppress(Unfit):
+            found.append((candidate, launch(op, candidate.kernel, dims, scalars, candidate.tune)))
+    return found
 
 
 def time_candidates(
@@ -98,10 +144,7 @@ def time_candidates(
     bytes and more are rotated through copies, so that they come from memory as a model's weights do. A candidate that
     does not fit, or that the device refuses, is left out.
     """
-    launched = []
-    for candidate in tried:
-        with contextlib.suppress(Unfit):
-            launched.append((candidate, launch(op, candidate.kernel, dims, scalars, candidate.tune)))
+    launched = _fitting(op, tried, dims, scalars)
     made: list[tuple[Candidate, int, str]] = []
     buffers: set[str] = set()
     try:

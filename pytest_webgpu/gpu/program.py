@@ -15,6 +15,7 @@ from pytest_webgpu.gpu.checks import bound_size, check_dispatch, check_slots
 from pytest_webgpu.gpu.job import Dispatch, MakePipeline, MakeProgram, Slot, ValidationError
 from pytest_webgpu.gpu.shader import compile_error, prepare, translate, warnings
 
+SPLIT_DOWN_TO = 8  # pipelines of which one cannot be made: so many are left to be made one by one
 KEPT = 512  # shader modules and pipelines kept for being asked for again
 # (pipeline, or None where the pass has it set already; arguments of each set_bind_group; workgroups x, y, z)
 Step: TypeAlias = tuple[Any, tuple[tuple[Any, ...], ...], int, int, int]
@@ -81,15 +82,29 @@ class Maker:
     def compile_ahead(self, commands: Sequence[MakePipeline]) -> None:
         """Compiles the pipelines side by side, so that `pipeline` finds them: a start is little else.
 
-        Nothing is kept when one fails, since the library does not say whose error it was: `pipeline` then will. Dawn
-        is not made for several threads.
+        Those that fail are left to `pipeline`. The library does not say whose error it was, so that of pipelines
+        compiled together with one that fails none is kept: they are compiled again in halves. Dawn is not made for
+        several threads.
         """
         if self._implementation != "wgpu-native" or len(commands) < 2:
             return
-        with contextlib.suppress(Exception), ThreadPoolExecutor() as threads:
-            wanted = {w.key: w for w in map(self._wanted, commands) if w.key not in self._pipelines}
-            for one, native in zip(wanted.values(), list(threads.map(_Wanted.create, wanted.values())), strict=True):
-                self._made(one, native)
+        wanted: dict[Any, _Wanted] = {}
+        for command in commands:
+            with contextlib.suppress(Exception):
+                one = self._wanted(command)
+                wanted[one.key] = one
+        with ThreadPoolExecutor() as threads:
+            self._side_by_side([w for key, w in wanted.items() if key not in self._pipelines], threads)
+
+    def _side_by_side(self, wanted: Sequence[_Wanted], threads: ThreadPoolExecutor) -> None:
+        futures = [threads.submit(one.create) for one in wanted]
+        failed = [future.exception() is not None for future in futures]
+        if not any(failed):
+            for one, future in zip(wanted, futures, strict=True):
+                self._made(one, future.result())
+        elif len(wanted) > SPLIT_DOWN_TO:
+            self._side_by_side(wanted[: len(wanted) // 2], threads)
+            self._side_by_side(wanted[len(wanted) // 2 :], threads)
 
     def _wanted(self, command: MakePipeline) -> _Wanted:
         check_slots(command.slots, command.workgroup_bytes, self._limits, f"Pipeline {command.name!r}")

@@ -42,6 +42,7 @@ def measure_webgpu(
         seconds: dict[str, float] = {}
         with _timed(seconds, "plan"):
             plans = [generator.plan(n) for n in steps]
+        spent = dict(generator.spent)
         with _timed(seconds, "load"):
             generator.session.load(*plans)
         with _timed(seconds, "first_generation"):
@@ -56,6 +57,7 @@ def measure_webgpu(
         program = generator.session.program(plan, "body")
         return {
             **{f"{name}_seconds": value for name, value in seconds.items()},
+            "plan_parts_seconds": spent,
             "token_ms": 1e3 * statistics.median(r.decode_seconds for r in rounds) / (new - 1),
             "host_ms": 1e3 * statistics.median(r.encode_seconds for r in rounds) / (new - 1),
             "device_ms": _device_ms(runner, program),
@@ -140,6 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-judge", action="store_true", help="leave out the comparison of tokens and logits")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args(arguments)
+    if asked.cuda and not torch.cuda.is_available():
+        print("no CUDA here: its columns are left out")
+        asked.cuda = []
     adapter = choose(asked.backend, asked.implementation, asked.adapter)
     runner = open_runner(adapter, limits="max")
     info = runner.info

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -79,8 +82,8 @@ class Generator:
     rounded up to whole chunks. `library` may hold kernels that a user swapped in. `tuned`: see compiler.choose; None
     tunes each plan for a GPU that has timestamps (compiler.autotune), and takes the kernels' defaults elsewhere.
 
-    Plans are made, or taken from `cache`, when first needed; `notes` says what was not fused. Raises CompilerError and
-    ModelError.
+    Plans are made, or taken from `cache`, when first needed; `notes` says what was not fused, `spent` the seconds of
+    making them by part. Raises CompilerError and ModelError.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class Generator:
         self.tuned = dict(tuned or {})
         self.cache = cache or PlanCache()
         self.plans: dict[int, Plan] = {}
+        self.spent: defaultdict[str, float] = defaultdict(float)
         self.session = Session(runner, model.weights)
 
     def plan(self, tokens: int) -> Plan:
@@ -134,13 +138,23 @@ class Generator:
         from pytest_webgpu.compiler.autotune import Tuning  # torch is not needed with a cached plan
         from pytest_webgpu.compiler.choose import Chooser
 
-        captured = captured_step(json.dumps(dict(self.model.config)), tokens, self.capacity)
+        with self._spending("capture"):
+            captured = captured_step(json.dumps(dict(self.model.config)), tokens, self.capacity)
         chooser = Chooser(self.library, self.runner.info, self.dtype, self.tuned)
-        plan = build(captured, chooser, self.fusions)
+        with self._spending("build"):
+            plan = build(captured, chooser, self.fusions)
         if self.autotune:
-            found = Tuning(chooser).tune(self.runner, plan)
-            plan = build(captured, Chooser(self.library, self.runner.info, self.dtype, found), self.fusions)
+            with self._spending("tune"):
+                found = Tuning(chooser).tune(self.runner, plan)
+            with self._spending("build"):
+                plan = build(captured, Chooser(self.library, self.runner.info, self.dtype, found), self.fusions)
         return plan
+
+    @contextlib.contextmanager
+    def _spending(self, part: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.spent[part] += time.perf_counter() - began
 
     @property
     def notes(self) -> list[str]:
