@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Generator
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -13,8 +10,6 @@ from pytest_webgpu.qwen2 import reference
 from pytest_webgpu.qwen2.config import find_model
 
 from .running import Ladder
-
-HERE = Path(__file__).parent
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -37,20 +32,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if torch.cuda.is_available():
             peers += [("cuda", "eager"), ("cuda", "compiled")]
         metafunc.parametrize("peer", peers, ids="-".join)
-
-
-@pytest.hookimpl(wrapper=True)  # after pytest's own sorting, which does not always keep together what a fixture serves
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
-    """One model and dtype after the other, so that its plans, weights and measurements are made once."""
-    yield
-    places = [i for i, item in enumerate(items) if item.path.is_relative_to(HERE)]
-    own = [(items[i], getattr(items[i], "callspec", None)) for i in places]
-    for names in (("model", "dtype"), ("webgpu_backend",)):  # the last one is the outermost
-        keys = [tuple(str(c.params.get(n)) for n in names) if c else () for _, c in own]
-        first = {key: at for at, key in reversed([*enumerate(keys)])}
-        own = [pair for _, pair in sorted(zip(keys, own, strict=True), key=lambda k: first[k[0]])]
-    for place, (item, _) in zip(places, own, strict=True):
-        items[place] = item
 
 
 @pytest.fixture(scope="session")
