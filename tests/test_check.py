@@ -14,7 +14,7 @@ from pytest_webgpu.conformance.execute import Session
 from pytest_webgpu.conformance.inputs import Case
 from pytest_webgpu.gpu import open_runner
 from pytest_webgpu.gpu.adapters import choose
-from pytest_webgpu.gpu.job import CompileError, DeadlineExceeded
+from pytest_webgpu.gpu.job import CompileError, DeadlineExceeded, RunnerDied
 from pytest_webgpu.kernels.errors import KernelError
 from pytest_webgpu.kernels.source import parse_source
 from pytest_webgpu.ops.contract import get
@@ -107,6 +107,23 @@ def test_a_case_that_is_only_slow_is_run_once_by_itself(runner, monkeypatch):
     assert held(SUM, runner, Settings(max_examples=1, deadline=4)).cases
     with pytest.raises(ConformanceFailure, match="hung"):
         held(SUM, runner, Settings(max_examples=1, deadline=1))
+
+
+def test_a_process_that_dies_once_is_noted_and_one_that_dies_again_is_a_failure(runner, monkeypatch):
+    run, deaths = Session.run, []
+
+    def dying(session, cases, deadline=20.0, compiling=20.0):
+        if deaths:
+            raise deaths.pop()
+        return run(session, cases, deadline, compiling)
+
+    monkeypatch.setattr(Session, "run", dying)
+    deaths.append(RunnerDied("The job ended its process: SIGSEGV."))
+    (note,) = [n for n in held(SUM, runner, Settings(max_examples=1)).notes if "died" in n]
+    assert "and not again: The job ended its process: SIGSEGV." in note
+    deaths += [RunnerDied("The job ended its process: SIGSEGV.")] * 2
+    with pytest.raises(ConformanceFailure, match="took the process down"):
+        held(SUM, runner, Settings(max_examples=1))
 
 
 def test_wgsl_that_does_not_compile(runner):

@@ -214,11 +214,12 @@ class Check:
         return plan(self.contract, self.kernel, case)
 
     def execute(
-        self, planned: list[Planned], variants: Sequence[Sequence[Variant]], deadlines: int = 1
+        self, planned: list[Planned], variants: Sequence[Sequence[Variant]], deadlines: int = 1, again: bool = False
     ) -> list[dict[Variant, Ran]]:
         """Runs a batch; where that ends badly, its cases one by one, so that the one at fault is named.
 
-        A case that is late by itself runs once more, in the first variant only and with PATIENCE deadlines.
+        A case that is late by itself runs once more, in the first variant only and with PATIENCE deadlines. One whose
+        process dies runs `again`, since a driver may crash once and not by the kernel's fault: that is noted.
         """
         pairs = list(zip(planned, variants, strict=True))
         deadline = self.settings.deadline
@@ -230,6 +231,10 @@ class Check:
         except GpuError as error:
             if len(pairs) > 1:
                 return [self.execute([p], [v])[0] for p, v in pairs]
+            if isinstance(error, RunnerDied) and not again:
+                ran = self.execute(planned, variants, deadlines, again=True)
+                self.report.notes.append(f"the process died in the case {planned[0].case.to_json()} and not again: {error}")
+                return ran
             late = isinstance(error, DeadlineExceeded) and deadlines == 1
             if late and self.software and self.report.cases:
                 return self.execute(planned, [BASE], PATIENCE)
