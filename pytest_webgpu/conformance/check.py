@@ -233,7 +233,8 @@ class Check:
                 return [self.execute([p], [v])[0] for p, v in pairs]
             if isinstance(error, RunnerDied) and not again:
                 ran = self.execute(planned, variants, deadlines, again=True)
-                self.report.notes.append(f"the process died in the case {planned[0].case.to_json()} and not again: {error}")
+                case = planned[0].case.to_json()
+                self.report.notes.append(f"the process died in the case {case} and not again: {error}")
                 return ran
             late = isinstance(error, DeadlineExceeded) and deadlines == 1
             if late and self.software and self.report.cases:
