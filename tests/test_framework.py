@@ -7,13 +7,14 @@ import pytest
 
 from pytest_webgpu.gpu import open_runner
 from pytest_webgpu.gpu.adapters import choose
-from pytest_webgpu.performance.framework import LAYERS, measure_framework
+from pytest_webgpu.performance.framework import COMPILED, LAYERS, compiled_calls, measure_framework
 
 
 def test_layers_are_told_apart():
     runner = open_runner(choose())
     try:
-        layers = measure_framework(runner, calls={"eager op": lambda n: time.sleep(2e-3 + 1e-3 * n)}, rounds=3)
+        eager = {n: lambda n=n: time.sleep(2e-3 + 1e-3 * n) for n in (1, 5, 20)}
+        layers = measure_framework(runner, calls={"eager op": eager}, rounds=3)
     finally:
         runner.close()
     assert [one.name for one in layers] == [*LAYERS, "eager op"]
@@ -23,3 +24,15 @@ def test_layers_are_told_apart():
         assert one.more_a == pytest.approx(one.line.a.value - before.line.a.value)
     assert layers[2].more_a > 0, "a job crosses to another process"
     assert layers[3].line.b.value >= 1e-3
+
+
+def test_a_compiled_call_is_a_layer():
+    runner = open_runner(choose())
+    try:
+        with compiled_calls(runner, (1, 50, 150)) as calls:
+            assert [calls[n]().unique().tolist() for n in calls] == [[1], [50], [150]]
+            layers = measure_framework(runner, calls={COMPILED: calls}, rounds=3)
+    finally:
+        runner.close()
+    assert layers[-1].name == COMPILED
+    assert layers[-1].more_a > 0, "a call writes and reads back"

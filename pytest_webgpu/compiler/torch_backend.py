@@ -37,11 +37,16 @@ def webgpu(module: fx.GraphModule, examples: Sequence[Any]) -> Callable[..., tup
     Raises Unsupported (with the model's line) for what no contract computes, for dynamic shapes, and for a graph that
     writes into its inputs; NoAdapter.
     """
+    return compile_on(runner(), module, examples)
+
+
+def compile_on(runner: Runner, module: fx.GraphModule, examples: Sequence[Any]) -> Compiled:
+    """The same on a runner that is there already."""
     captured, given = _captured(module, examples)
     matrices = [p for p in examples if isinstance(p, nn.Parameter) and p.dim() == 2]
     dtype = "f16" if matrices and all(p.dtype == torch.float16 for p in matrices) else "f32"
-    plan = build(captured, Chooser(Library(resources.folder("wgsl")), runner().info, dtype))
-    return Compiled(plan, runner(), given, _values(captured.graph))
+    plan = build(captured, Chooser(Library(resources.folder("wgsl")), runner.info, dtype))
+    return Compiled(plan, runner, given, _values(captured.graph))
 
 
 @cache
@@ -60,6 +65,12 @@ class Compiled:
         self.plan, self.runner, self.given, self.results = plan, runner, given, results
         self.session: Session | None = None
         self.uploaded: list[tuple[int, int]] = []
+
+    def close(self) -> None:
+        """Gives back what it holds on the device."""
+        if self.session is not None:
+            self.session.close()
+            self.session = None
 
     def __call__(self, *arguments: Tensor) -> tuple[Tensor, ...]:
         weights = {r.name: a for r, a in zip(self.given, arguments, strict=True) if r.kind == "weight"}
@@ -84,8 +95,7 @@ class Compiled:
     def _loaded(self, weights: dict[str, Tensor]) -> Session:
         now = [(w.data_ptr(), w._version) for w in weights.values()]
         if self.session is None or now != self.uploaded:
-            if self.session:
-                self.session.close()
+            self.close()
             self.session, self.uploaded = Session(self.runner, _Given(weights)), now
         self.session.load(self.plan)
         return self.session

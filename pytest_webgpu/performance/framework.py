@@ -1,25 +1,28 @@
 """What stands between a dispatch as the API takes it and one as a framework issues it: a layer less the one before.
 
 Layers of this package: a dispatch recorded by the timing loop; the same as a step of a program made ahead, replayed
-(as plans are); that replay asked for by a job, which crosses to the runner's process. Whoever has more (a compiled
-call, an op of an eager device) gives them as `calls`.
+(as plans are); that replay asked for by a job, which crosses to the runner's process. On top of it stands a call of
+what torch.compile made (`compiled_calls`); whoever has more (an op of an eager device) gives it as `calls`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pytest_webgpu.gpu.job import Bound, Dispatch, Drop, Job, MakeProgram, Measure, Runner, RunProgram, Variant
 from pytest_webgpu.performance.dispatch import prepare
 from pytest_webgpu.performance.dispatch_report import PREFIX, Setup
-from pytest_webgpu.performance.stats import Fit, cost
+from pytest_webgpu.performance.stats import Fit, MeasurementError, cost
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200)
 LAYERS = ("recorded dispatch", "planned replay", "job that replays")
-Call = Callable[[int], object]  # issues so many dispatches, and returns when they are done
+COMPILED, COMPILED_COUNTS = "torch.compile call", (1, 40, 120)
+Calls = Mapping[int, Callable[[], object]]  # each issues so many dispatches, and returns when they are done
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Layer:
 
 
 def measure_framework(
-    runner: Runner, *, calls: Mapping[str, Call] | None = None, rounds: int = 20, seed: int = 0
+    runner: Runner, *, calls: Mapping[str, Calls] | None = None, rounds: int = 20, seed: int = 0
 ) -> list[Layer]:
     """Every layer at every N, interleaved in random order, a few seconds. MeasurementError where they give no line."""
     base, order = Setup(), random.Random(seed)
@@ -58,11 +61,46 @@ def measure_framework(
     return layers
 
 
+@contextlib.contextmanager
+def compiled_calls(runner: Runner, counts: Sequence[int] = COMPILED_COUNTS) -> Iterator[Calls]:
+    """Functions of N additions of 64 elements, each a dispatch, compiled for the runner's adapter: a call of one takes
+    a tensor of torch and gives one, so it writes and reads back too. Compiling takes seconds."""
+    import torch
+
+    from pytest_webgpu.compiler.torch_backend import Compiled, compile_on
+
+    made: list[Compiled] = []
+
+    def backend(module: Any, examples: Any) -> Compiled:
+        made.append(compile_on(runner, module, examples))
+        return made[-1]
+
+    def chain(count: int) -> Callable[[], object]:
+        def add(x: Any, y: Any) -> Any:
+            for _ in range(count):
+                x = x + y
+            return x
+
+        compiled = torch.compile(add, backend=backend, dynamic=False, fullgraph=True)
+        with torch.no_grad():
+            compiled(x, y)
+        if (issued := sum(len(step.passes) for step in made[-1].plan.steps)) != count:
+            raise MeasurementError(f"{count} additions were compiled to {issued} dispatches")
+        return lambda: compiled(x, y)
+
+    x, y = torch.zeros(64), torch.ones(64)
+    try:
+        yield {count: chain(count) for count in counts}
+    finally:
+        for one in made:
+            one.close()
+
+
 def _round(
-    runner: Runner, program: str, programs: Mapping[int, str], calls: Mapping[str, Call], order: random.Random
+    runner: Runner, program: str, programs: Mapping[int, str], calls: Mapping[str, Calls], order: random.Random
 ) -> list[tuple[str, int, float]]:
     """(layer, N, seconds) of each layer at each N."""
-    todo: list[tuple[str, int]] = [(name, n) for name in (*LAYERS[1:], *calls) for n in COUNTS]
+    todo = [(name, n) for name in LAYERS[1:] for n in COUNTS] + [(name, n) for name, of in calls.items() for n in of]
     order.shuffle(todo)
     recorded = Variant("recorded", program, "one-pass", COUNTS, rounds=1)
     value = runner.run(Job((Measure((recorded,), order.getrandbits(16), 0.0, 0.0),))).values[0]
@@ -71,7 +109,7 @@ def _round(
     for name, n in todo:
         began = time.perf_counter()
         if name in calls:
-            calls[name](n)
+            calls[name][n]()
             inside = 0.0
         else:
             inside = (runner.run(Job((RunProgram(programs[n], wait=True),))).values[0] or {})["seconds"]

@@ -13,7 +13,7 @@ import pytest
 from pytest_webgpu.gpu.job import DeviceInfo, Runner
 from pytest_webgpu.performance.dispatch import measure_dispatch, setups
 from pytest_webgpu.performance.dispatch_report import DispatchReport
-from pytest_webgpu.performance.framework import LAYERS, Layer, measure_framework
+from pytest_webgpu.performance.framework import COMPILED, LAYERS, Layer, compiled_calls, measure_framework
 from pytest_webgpu.performance.replay import replay, replayed_clock
 from pytest_webgpu.performance.stats import MeasurementError
 from pytest_webgpu.plugin import state_of
@@ -54,9 +54,10 @@ def test_cost_of_a_dispatch(report: DispatchReport, label: str, benchmark: Any, 
 @pytest.fixture(scope="session")
 def layers(timed: None, webgpu_runner: Runner, pytestconfig: pytest.Config) -> dict[str, Layer]:
     state, info = state_of(pytestconfig), webgpu_runner.info
-    state.progress("dispatch: recorded, replayed, and asked for by a job")
+    state.progress("dispatch: recorded, replayed, asked for by a job, called as torch.compile made it")
     try:
-        found = measure_framework(webgpu_runner)
+        with compiled_calls(webgpu_runner) as calls:
+            found = measure_framework(webgpu_runner, calls={COMPILED: calls})
     except MeasurementError as error:
         pytest.skip(f"NOT MEASURED: {error}")
     state.record(
@@ -72,7 +73,7 @@ def layers(timed: None, webgpu_runner: Runner, pytestconfig: pytest.Config) -> d
 
 
 @pytest.mark.benchmark(timer=replayed_clock, group="framework")
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", [*LAYERS, COMPILED])
 def test_layer_of_the_framework(layers: dict[str, Layer], layer: str, benchmark: Any) -> None:
     line = layers[layer].line
     assert replay(benchmark, line.b.per_round, extra_info={"a": line.a.value, "b": line.b.value})
