@@ -59,9 +59,9 @@ class Model:
     def vocab(self) -> int:
         return int(self.config["vocab_size"])
 
-    def drawn_prompt(self, length: int) -> list[int]:
+    def drawn_prompt(self, length: int, seed: int = 0) -> list[int]:
         """Token ids drawn from a seed of their own: the same for whoever measures or judges this model."""
-        drawn: list[int] = np.random.default_rng(0).integers(0, self.vocab, length).tolist()
+        drawn: list[int] = np.random.default_rng(seed).integers(0, self.vocab, length).tolist()
         return drawn
 
     @property
