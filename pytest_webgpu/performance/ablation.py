@@ -120,14 +120,14 @@ def measure_ablation(
             made.append(generator)
             firsts.append(generator.generate(prompt, new_tokens, logits=True))
         progress(f"{model.name} {dtype}: {len(made)} levels, {rounds} rounds, interleaved")
-        timed = _rounds(made, prompt, new_tokens, rounds, seed)
+        timed = interleaved(made, prompt, new_tokens, rounds, seed)
         notes, plans = [tuple(g.notes) for g in made], [g.plan(1) for g in made]
     rungs: list[Rung] = []
     for level, runs, first, told, plan in zip(chosen_levels, timed, firsts, notes, plans, strict=True):
-        token = _minima(runs, "decode_seconds", new_tokens - 1)
+        token = minima(runs, "decode_seconds", new_tokens - 1)
         before, none = (compare(token, rungs[at].token) if rungs else None for at in (-1, 0))
         rungs.append(Rung(
-            level, round(runs[0][0].counts_per_token["dispatches"]), token, _minima(runs, "prefill_seconds", 1),
+            level, round(runs[0][0].counts_per_token["dispatches"]), token, minima(runs, "prefill_seconds", 1),
             before, none, tuple(first.tokens), *distance(firsts[0], first), told, plan,
         ))  # fmt: skip
     return Ablation(model.name, dtype, prompt_tokens, new_tokens, tuple(rungs), firsts[0])
@@ -146,7 +146,7 @@ def _logits(generation: Generation) -> NDArray[Any]:
     return generation.logits.astype(np.float64)
 
 
-def _rounds(
+def interleaved(
     made: Sequence[Generator], prompt: Sequence[int], new_tokens: int, rounds: int, seed: int
 ) -> list[list[list[Generation]]]:
     """By generator and round: SAMPLES_A_ROUND generations, those of all generators in random order within the round."""
@@ -160,5 +160,6 @@ def _rounds(
     return runs
 
 
-def _minima(rounds: Iterable[Iterable[Generation]], name: str, tokens: int) -> tuple[float, ...]:
+def minima(rounds: Iterable[Iterable[Generation]], name: str, tokens: int) -> tuple[float, ...]:
+    """The least of each round in the seconds of that name, a token."""
     return tuple(min(getattr(run, name) for run in runs) / tokens for runs in rounds)

@@ -12,6 +12,7 @@ from pytest_webgpu.report.results import Results
 if TYPE_CHECKING:
     from pytest_webgpu.state import State
 
+SAID = {"worse": "slower", "not worse": "no slower"}  # of a swapped kernel, by the paired verdict
 NOTES = 5  # of kernels that are right, in a summary that fits a screen
 
 
@@ -91,6 +92,11 @@ def summary(results: Results, width: int) -> list[str]:
     for system, on, model, speed, first, count, right in tables.generation(results).rows:
         told = f", {count} dispatches a token, tokens {right or 'not checked'}" if count else f", on {on}"
         lines.append(f"{model}: {speed} tokens/s, first token {first} ms{told} ({system})")
+    for s in results.of("swap"):
+        said = "faster" if s["faster"] else SAID.get(s["verdict"], s["verdict"])
+        lines.append(f"{s['model']} {s['dtype']} with {', '.join(s['kernels'])} in {s['steps']} of a token's steps: "
+                     f"{1 / (s['before'] * s['ratio']):.1f} tokens/s, {1 / s['before']:.1f} without; a token takes "
+                     f"{s['ratio']:.3f} [{s['low']:.3f}, {s['high']:.3f}] of the time: {said}")  # fmt: skip
     lines += [f"skipped: {n} because {reason}" for reason, n in results.reasons.most_common(5)]
     return lines + results.notes
 

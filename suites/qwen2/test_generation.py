@@ -10,6 +10,7 @@ import pytest
 
 from pytest_webgpu.gpu.job import Runner
 from pytest_webgpu.performance.replay import replay, replayed_clock
+from pytest_webgpu.performance.swap import measure_swap
 from pytest_webgpu.plugin import state_of
 from pytest_webgpu.qwen2 import reference
 from pytest_webgpu.qwen2.blame import first_wrong
@@ -72,6 +73,25 @@ def test_tokens_a_second(timed: None, running: Running, benchmark: Any) -> None:
     first = [g.prefill_seconds for g in rounds]
     running.state.measured(info, f"first token, {how}", first, min(first), "model", **names)
     assert replay(benchmark, each, extra_info={"first_token_seconds": prefill, **names})
+
+
+def test_swap(timed: None, running: Running) -> None:
+    """What the kernels of `--webgpu-kernel` do to tokens a second, by the paired rule."""
+    if not running.state.settings["kernel"]:
+        pytest.skip("no --webgpu-kernel=FILE was given: there is nothing to compare")
+    if running.slow:
+        pytest.skip(f"NOT MEASURED: paired rounds of {running.name} take hours on a software adapter")
+    running.state.progress(f"qwen2: {running.label}: with the given kernels and without, interleaved")
+    found = measure_swap(running.generator, len(running.prompt), running.new_tokens)
+    if found is None:
+        pytest.skip("NOT MEASURED: the kernels given run in the prompt's plan alone")
+    gain = found.gain
+    running.state.record(
+        "swap", kernels=found.kernels, steps=found.steps, model=running.model.name, dtype=running.dtype,
+        before=found.before, ratio=gain.ratio, low=gain.low, high=gain.high, verdict=gain.verdict.value,
+        faster=gain.faster,
+    )  # fmt: skip
+    assert gain.rounds
 
 
 def test_timeline(timed: None, running: Running) -> None:
