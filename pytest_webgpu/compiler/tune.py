@@ -88,10 +88,7 @@ def fastest(runner: Runner, questions: Sequence[Question]) -> list[list[Timed]]:
     What all questions need is compiled together, which takes a fraction of the time where there are many cores.
     """
     features = set(runner.info.features)
-    defaults = [
-        [Candidate(kernel, usual(kernel)) for kernel in q.kernels if kernel.features <= features]
-        for q in questions
-    ]
+    defaults = [[Candidate(k, usual(k)) for k in q.kernels if k.features <= features] for q in questions]
     first = _time_each(runner, questions, defaults, launches=4, most_copies=1)
     worth = [[t.candidate.kernel for t in timed if t.seconds <= WORTH * timed[0].seconds] for timed in first]
     return _time_each(runner, questions, [candidates(kernels, features) for kernels in worth])
@@ -103,17 +100,18 @@ def _time_each(
 ) -> list[list[Timed]]:  # fmt: skip
     """`time_candidates` for each question, the pipelines of some questions compiled ahead at a time."""
     found: list[list[Timed]] = []
-    while len(found) < len(questions):
+    asked = [*zip(questions, tried, strict=True)]
+    while len(found) < len(asked):
         some, pipelines = 0, list[MakePipeline]()
-        for q, these in [*zip(questions, tried, strict=True)][len(found) :]:
+        for q, these in asked[len(found) :]:
             fit = [one for _, one in _fitting(q.op, these, q.dims, q.scalars)]
-            more = [p for one in fit for p in _pipelines(one, f"{PREFIX}ahead{len(pipelines)}.{id(one)}")]
+            more = [p for i, one in enumerate(fit) for p in _pipelines(one, f"{PREFIX}ahead{some}.{i}")]
             if pipelines and len(pipelines) + len(more) > TOGETHER:
                 break
             some, pipelines = some + 1, pipelines + more
         with contextlib.suppress(GpuError):  # a refused one shows again, by itself, when it is to be timed
             runner.run(Job(tuple(pipelines)), DEADLINE)
-        for q, these in [*zip(questions, tried, strict=True)][len(found) : len(found) + some]:
+        for q, these in asked[len(found) : len(found) + some]:
             found.append(time_candidates(runner, q.op, these, q.dims, q.scalars, launches, most_copies))
     return found
 
