@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from .test_collect import QUICK, kernel
+from .test_own_op import WGSL
+
 README = Path(__file__).parent.parent / "README.md"
 
 
@@ -14,6 +17,15 @@ def test_its_kernel_passes(pytester: pytest.Pytester) -> None:
     (pytester.path / "my_softmax.wgsl").write_text(found[1])
     result = pytester.runpytest_inprocess("my_softmax.wgsl", "--hypothesis-profile=webgpu-quick")
     result.assert_outcomes(passed=1)
+
+
+def test_its_own_op_checks_a_kernel(pytester: pytest.Pytester) -> None:
+    found = re.search(r"```python\n(from jaxtyping .*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    (pytester.path / "my_ops.py").write_text(found[1])
+    pytester.syspathinsert()
+    kernel(pytester, WGSL)
+    pytester.runpytest_inprocess("mine.wgsl", "--webgpu-op=my_ops:scaled_sine", QUICK).assert_outcomes(passed=1)
 
 
 def test_the_ops_are_listed_with_their_names(pytester: pytest.Pytester) -> None:
