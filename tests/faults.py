@@ -45,7 +45,12 @@ BYTES = 32 << 20
 def processes(runner: BrowserRunner, kind: str) -> list[psutil.Process]:
     """Those of a browser with that word in their command line."""
     found = psutil.Process(runner.process.pid).children(recursive=True)
-    return [process for process in found if kind in process.cmdline()]
+    named = []
+    for process in found:
+        with contextlib.suppress(psutil.NoSuchProcess):  # a browser's helpers come and go
+            if kind in process.cmdline():
+                named.append(process)
+    return named
 
 
 @contextlib.contextmanager
