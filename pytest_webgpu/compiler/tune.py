@@ -146,9 +146,6 @@ def time_candidates(
     made: list[tuple[Candidate, int, str]] = []
     buffers: set[str] = set()
     try:
-        with contextlib.suppress(GpuError):  # all at once, which is faster; a refused one shows again below, alone
-            pipelines = [p for i, (_, one) in enumerate(launched) for p in _pipelines(one, f"{PREFIX}program{i}")]
-            runner.run(Job(tuple(pipelines)), DEADLINE)
         for i, (candidate, one) in enumerate(launched):
             program = f"{PREFIX}program{i}"
             with contextlib.suppress(GpuError):

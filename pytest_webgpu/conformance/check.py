@@ -5,7 +5,8 @@ report = check(get("rms_norm"), kernel, runner)      # raises ConformanceFailure
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -78,10 +79,17 @@ def check(contract: Contract, kernel: KernelSource, runner: Runner, *, settings:
     the op; CompileError where its WGSL does not compile.
     """
     __tracebackhide__ = True
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the arrays are small: more threads only wait for one another
-    try:
+    with one_thread():
         return Check(contract, kernel, runner, settings or Settings()).run()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch on one thread: the arrays are small, and more threads only wait for one another."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
     finally:
         torch.set_num_threads(threads)
 

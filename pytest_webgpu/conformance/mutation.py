@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-import torch
-
-from pytest_webgpu.conformance.check import Check
+from pytest_webgpu.conformance.check import Check, one_thread
 from pytest_webgpu.conformance.failure import ConformanceFailure
 from pytest_webgpu.conformance.settings import Settings
 from pytest_webgpu.conformance.trials import Trials
@@ -42,16 +40,12 @@ def hunt(
     `scout`: an adapter that compiles faster, on which mutants run first; only those that it does not tell come to
     `runner`. Raises ConformanceFailure where the kernel itself is wrong.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the arrays are small: more threads only wait for one another
     how = settings or Settings()
-    grounds = [_Ground(contract, kernel, r, how, SCOUT) for r in (scout,) if r is not None]
-    grounds = [g for g in grounds if g.fit] + [_Ground(contract, kernel, runner, how, FULL)]
-    try:
+    with one_thread():
+        grounds = [_Ground(contract, kernel, r, how, SCOUT) for r in (scout,) if r is not None]
+        grounds = [g for g in grounds if g.fit] + [_Ground(contract, kernel, runner, how, FULL)]
         for mutant in mutants:
             yield _fate(kernel, mutant, grounds)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _fate(kernel: KernelSource, mutant: Mutant, grounds: Sequence[_Ground]) -> Fate:

@@ -81,13 +81,14 @@ def kernels(results: Results) -> Table:
 def races(results: Results) -> Table:
     """Paired comparisons: time over the other's."""
     rows = [
-        (f["mine"], f["other"], f"{f['ratio']:.3f}", f"{f['low']:.3f} to {f['high']:.3f}", _faster(f))
+        (f["mine"], f["other"], f"{f['ratio']:.3f}", f"{f['low']:.3f} to {f['high']:.3f}", faster(f))
         for f in results.of("race")
     ]
     return Table("Against other kernels", ("kernel", "other", "time/other's", "95 % interval", "verdict"), rows)
 
 
-def _faster(race: dict[str, Any]) -> str:
+def faster(race: dict[str, Any]) -> str:
+    """A paired comparison's verdict in a word."""
     if race["faster"]:
         return "faster"
     verdict = str(race["verdict"])

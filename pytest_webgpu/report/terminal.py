@@ -12,7 +12,6 @@ from pytest_webgpu.report.results import Results
 if TYPE_CHECKING:
     from pytest_webgpu.state import State
 
-SAID = {"worse": "slower", "not worse": "no slower"}  # of a swapped kernel, by the paired verdict
 NOTES = 5  # of kernels that are right, in a summary that fits a screen
 
 
@@ -93,10 +92,9 @@ def summary(results: Results, width: int) -> list[str]:
         told = f", {count} dispatches a token, tokens {right or 'not checked'}" if count else f", on {on}"
         lines.append(f"{model}: {speed} tokens/s, first token {first} ms{told} ({system})")
     for s in results.of("swap"):
-        said = "faster" if s["faster"] else SAID.get(s["verdict"], s["verdict"])
         lines.append(f"{s['model']} {s['dtype']} with {', '.join(s['kernels'])} in {s['steps']} of a token's steps: "
                      f"{1 / (s['before'] * s['ratio']):.1f} tokens/s, {1 / s['before']:.1f} without; a token takes "
-                     f"{s['ratio']:.3f} [{s['low']:.3f}, {s['high']:.3f}] of the time: {said}")  # fmt: skip
+                     f"{s['ratio']:.3f} [{s['low']:.3f}, {s['high']:.3f}] of the time: {tables.faster(s)}")  # fmt: skip
     lines += [f"skipped: {n} because {reason}" for reason, n in results.reasons.most_common(5)]
     return lines + results.notes
 

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-import torch
 
-from pytest_webgpu.conformance.check import Check
+from pytest_webgpu.conformance.check import Check, one_thread
 from pytest_webgpu.conformance.inputs import Case
 from pytest_webgpu.conformance.patterns import PATTERNS
 from pytest_webgpu.conformance.settings import BATCH, Settings
@@ -44,11 +43,7 @@ def test_cases_a_second(
 
 
 def _seconds(held: Check, batch: Sequence[Case]) -> float:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as a check does
-    try:
+    with one_thread():  # as a check does
         began = time.perf_counter()
         held.hold(batch)
         return (time.perf_counter() - began) / len(batch)
-    finally:
-        torch.set_num_threads(threads)
