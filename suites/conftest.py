@@ -12,6 +12,8 @@ HERE = Path(__file__).parent
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes more than ten seconds; in the suites run by `-m slow` only")
+    # torch's own, about itself, when a test is the first to compile; it must not fail who turns warnings into errors
+    config.addinivalue_line("filterwarnings", "ignore:.?torch.jit.script:DeprecationWarning")
 
 
 SET_UP = ("webgpu_backend", "effort", "model", "dtype")

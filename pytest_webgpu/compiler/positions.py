@@ -26,6 +26,8 @@ class Positional:
         self.positions: fx.Node | None = None
         self._tables: dict[fx.Node, Tensor] = {}
         self._causal: set[fx.Node] = set()
+        self._first: dict[fx.Node, fx.Node] = {}  # layers ask the same of positions, each in nodes of its own
+        firsts: dict[str, fx.Node] = {}
         for node in graph.nodes:
             role = role_of(node)
             if role is not None and role.kind == "input" and role.name == "positions":
@@ -35,6 +37,13 @@ class Positional:
                 node.op == "call_function" and all(a in self.nodes for a in node.all_input_nodes)
             ):
                 self.nodes.add(node)
+                said = fx.node.map_arg((node.args, dict(node.kwargs)), self._same)
+                key = node.name if role is not None else f"{node.target} {said}"
+                self._first[node] = firsts.setdefault(key, node)
+
+    def _same(self, node: fx.Node) -> fx.Node:
+        """The first node of the graph that computes what this one does."""
+        return self._first.get(node, node)
 
     def at(self, node: fx.Node, start: int) -> Tensor:
         """The node's value when the step's first token stands at `start`."""
@@ -61,6 +70,7 @@ class Positional:
 
         Raises Unsupported where a row depends on more than its own token's position.
         """
+        node = self._same(node)
         if node in self._tables:
             return self._tables[node]
         last = self.capacity - self.tokens
@@ -84,6 +94,7 @@ class Positional:
         """Whether a boolean mask, (..., tokens, capacity), lets a token at position p see positions 0 to p alone."""
         if node not in self.nodes:
             return False
+        node = self._same(node)
         if node not in self._causal:
             last = self.capacity - self.tokens
             for start in sorted({*range(0, last + 1, max(1, last // STARTS)), last}):
