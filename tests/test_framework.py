@@ -35,3 +35,13 @@ def test_a_compiled_call_is_a_layer():
     finally:
         runner.close()
     assert [one.name for one in layers] == [*LAYERS, COMPILED]
+
+
+def test_compiled_calls_can_be_had_for_one_runner_after_another():
+    runner = open_runner(choose())
+    try:
+        for _ in range(5):
+            with compiled_calls(runner, (1, 2)) as calls:
+                assert [calls[n]().unique().tolist() for n in calls] == [[1], [2]]
+    finally:
+        runner.close()

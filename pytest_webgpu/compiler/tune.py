@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,10 +29,11 @@ from pytest_webgpu.ops.launch import Launch, Unfit, launch
 ROTATED = 256 << 20  # bytes of one large input's copies taken in turn: more than a last-level cache holds
 LARGE = 64 << 10  # an input from this size on is rotated: in a model it comes from memory, a small one from the cache
 MOST_COPIES = 24
-LAUNCHES = 48  # between two timestamps, at least: what beginning a pass costs is spread over so many
+LAUNCHES, ENOUGH = 48, 1e-3  # between two timestamps: so many, or so many seconds, that a pass's beginning is little
+FEW = 4  # launches for a first look
 SWEEPS, ROUNDS = 4, 2
 TOGETHER = 256  # pipelines compiled at a time: a device keeps more than these
-WORTH = 2.0  # tunables are tried of kernels that need at most this many times the best one's time
+WORTH = 2.0  # who needs more than this many times the best one's time is not looked at again
 PREFIX = "tune."
 DEADLINE = 600.0
 
@@ -89,21 +91,22 @@ def fastest(runner: Runner, questions: Sequence[Question]) -> list[list[Timed]]:
     """
     features = set(runner.info.features)
     defaults = [[Candidate(k, usual(k)) for k in q.kernels if k.features <= features] for q in questions]
-    first = _time_each(runner, questions, defaults, launches=4, most_copies=1)
+    first = _time_each(runner, questions, defaults, [FEW] * len(questions), most_copies=1)
     worth = [[t.candidate.kernel for t in timed if t.seconds <= WORTH * timed[0].seconds] for timed in first]
-    return _time_each(runner, questions, [candidates(kernels, features) for kernels in worth])
+    launches = [max(FEW, min(LAUNCHES, math.ceil(ENOUGH / timed[0].seconds))) if timed else FEW for timed in first]
+    return _time_each(runner, questions, [candidates(kernels, features) for kernels in worth], launches)
 
 
 def _time_each(
-    runner: Runner, questions: Sequence[Question], tried: Sequence[Sequence[Candidate]],
-    launches: int = LAUNCHES, most_copies: int = MOST_COPIES,
+    runner: Runner, questions: Sequence[Question], tried: Sequence[Sequence[Candidate]], launches: Sequence[int],
+    most_copies: int = MOST_COPIES,
 ) -> list[list[Timed]]:  # fmt: skip
     """`time_candidates` for each question, the pipelines of some questions compiled ahead at a time."""
     found: list[list[Timed]] = []
-    asked = [*zip(questions, tried, strict=True)]
+    asked = [*zip(questions, tried, launches, strict=True)]
     while len(found) < len(asked):
         some, pipelines = 0, list[MakePipeline]()
-        for q, these in asked[len(found) :]:
+        for q, these, _ in asked[len(found) :]:
             fit = [one for _, one in _fitting(q.op, these, q.dims, q.scalars)]
             more = [p for i, one in enumerate(fit) for p in _pipelines(one, f"{PREFIX}ahead{some}.{i}")]
             if pipelines and len(pipelines) + len(more) > TOGETHER:
@@ -111,8 +114,8 @@ def _time_each(
             some, pipelines = some + 1, pipelines + more
         with contextlib.suppress(GpuError):  # a refused one shows again, by itself, when it is to be timed
             runner.run(Job(tuple(pipelines)), DEADLINE)
-        for q, these in asked[len(found) : len(found) + some]:
-            found.append(time_candidates(runner, q.op, these, q.dims, q.scalars, launches, most_copies))
+        for q, these, often in asked[len(found) : len(found) + some]:
+            found.append(time_candidates(runner, q.op, these, q.dims, q.scalars, often, most_copies))
     return found
 
 
@@ -138,9 +141,10 @@ def time_candidates(
     """The candidates that fit `dims`, the fastest first. Scalars on the device (`start`) have the value given.
 
     By the device's own timestamps, so that the host's encoding counts for nothing: MissingFeature where it has none.
-    The shortest of SWEEPS over all candidates, since a device that was idle begins at a low clock. Inputs of LARGE
-    bytes and more are rotated through copies, so that they come from memory as a model's weights do. A candidate that
-    does not fit, or that the device refuses, is left out.
+    The shortest of up to SWEEPS over the candidates, since a device that was idle begins at a low clock; who is WORTH
+    times behind after one is left out of the next. Inputs of LARGE bytes and more are rotated through copies, so that
+    they come from memory as a model's weights do. A candidate that does not fit, or that the device refuses, is left
+    out altogether.
     """
     launched = _fitting(op, tried, dims, scalars)
     made: list[tuple[Candidate, int, str]] = []
@@ -150,14 +154,16 @@ def time_candidates(
             program = f"{PREFIX}program{i}"
             with contextlib.suppress(GpuError):
                 made.append((candidate, _make(runner, one, program, i, buffers, most_copies), program))
-        sweep = tuple(MeasureDeviceTime(program, ROUNDS, max(1, launches // copies)) for _, copies, program in made)
-        sweeps = [runner.run(Job(sweep), DEADLINE).values for _ in range(SWEEPS)]
+        seconds = [math.inf] * len(made)
+        for _ in range(SWEEPS):
+            close = [i for i, best in enumerate(seconds) if best <= WORTH * min(seconds)]
+            sweep = [MeasureDeviceTime(made[i][2], ROUNDS, max(1, launches // made[i][1])) for i in close]
+            for i, value in zip(close, runner.run(Job(tuple(sweep)), DEADLINE).values, strict=True):
+                once = min(one for (one,) in (value or {})["seconds"]) / made[i][1]
+                seconds[i] = min(seconds[i], once)
     finally:
         runner.run(Job((Drop((PREFIX + "*",)),)))
-    timed = [
-        Timed(candidate, min(one for value in values for (one,) in (value or {})["seconds"]) / copies)
-        for (candidate, copies, _), *values in zip(made, *sweeps, strict=True)
-    ]
+    timed = [Timed(candidate, best) for (candidate, _, _), best in zip(made, seconds, strict=True)]
     return sorted(timed, key=lambda t: t.seconds)
 
 

@@ -96,6 +96,7 @@ def compiled_calls(runner: Runner, counts: Sequence[int] = COMPILED_COUNTS) -> I
     finally:
         for one in made:
             one.close()
+        torch.compiler.reset()  # dynamo refuses a line of code's ninth plan, and every implementation brings three
 
 
 def _round(
