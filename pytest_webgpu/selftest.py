@@ -1,16 +1,23 @@
-"""`--webgpu-gate-self-test`: the gate against itself on this machine, and what it finds of slowdowns that are real."""
+"""`--webgpu-gate-self-test`: the gate against itself on this machine, and what it finds of slowdowns that are real.
+
+`python -m pytest_webgpu.selftest REPORT.json ...`: the same of a suite of one's own, run again and again with nothing
+changed and a `--webgpu-report` each: how often would the stored-baseline rule have cried wolf?
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_webgpu import options
-from pytest_webgpu.gate import rehearsal, selftest
+from pytest_webgpu import fresh, options
+from pytest_webgpu.gate import judge, rehearsal, selftest
 from pytest_webgpu.gpu.adapters import describe
 from pytest_webgpu.gpu.job import NoAdapter, Runner
 from pytest_webgpu.ops.launch import Unfit, launch
@@ -83,3 +90,40 @@ def _candidate(state: State, runner: Runner, name: str, dims: dict[str, int]) ->
                 continue
             return Candidate(contract, kernel, dims)
     raise pytest.UsageError(f"no kernel {name} runs at {dims} on {runner.info.adapter}")
+
+
+def sessions_of(reports: Sequence[Path]) -> list[rehearsal.Session]:
+    """A session a report, in their order, of what all of them measured. Raises ValueError for what is no report."""
+    processes = []
+    for path in reports:
+        try:
+            processes.append(fresh.read(json.loads(path.read_text(encoding="utf-8"))["findings"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path} is no report of --webgpu-report=....json: {error}") from error
+        if processes[-1].canary is None:
+            raise ValueError(f"{path} has no measurement in it")
+    figures = sorted(processes[0].figures.values(), key=lambda f: judge.order(f.group)) if processes else []
+    shared = [f for f in figures if all((f.of, f.key) in p.figures for p in processes)]
+    if len({judge.name_of(f.of, f.key) for f in shared}) != len(shared):
+        raise ValueError("the reports are of several adapters or implementations: give those of one")
+    return [
+        rehearsal.Session(
+            {judge.name_of(f.of, f.key).strip(): {0.0: p.figures[f.of, f.key].value} for f in shared}, p.canary or 0.0
+        )
+        for p in processes
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    try:
+        found = sessions_of([Path(a) for a in (sys.argv[1:] if arguments is None else arguments)])
+        for line in rehearsal.told(rehearsal.rehearse(found)):
+            print(line)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

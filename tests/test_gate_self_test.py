@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from pytest_webgpu import selftest
 from pytest_webgpu.gate import rehearsal
+from pytest_webgpu.gate.fingerprint import Fingerprint
 from pytest_webgpu.gate.rehearsal import Session, rehearse, told
 from pytest_webgpu.gate.selftest import SLOWDOWNS, Rate
 
@@ -70,3 +75,49 @@ def test_the_option_measures_and_stops(pytester: pytest.Pytester, monkeypatch: p
         "*7 sessions of mul?f32? n=1", "*session 7 of 7*", "stored baselines: A against A, called worse *",
         "stored baselines: 20% slower, found *", "  mul?f32? n=1: *", "* s in all",
     ])  # fmt: skip
+
+
+def reports(folder: Path, values: list[float], implementations: tuple[str, ...] = ("wgpu-native",)) -> list[Path]:
+    """A report for each value: of a kernel that takes it in seconds, and of a dispatch and a canary that never vary."""
+    paths = []
+    for number, value in enumerate(values):
+        findings: list[dict[str, object]] = [{"kind": "canary", "seconds": 1e-3}]
+        for name in implementations:
+            of = dict.fromkeys((f.name for f in dataclasses.fields(Fingerprint)), "") | {"implementation": name}
+            of = Fingerprint.from_dict(of).as_dict()
+            for group, key, seconds in (("kernels", "kernel add", value), ("dispatch", "dispatch, one-pass", 1e-6)):
+                findings.append({"kind": "measurement", "fingerprint": of, "key": key, "samples": [seconds],
+                                 "value": seconds, "group": group, "more": {}})  # fmt: skip
+        paths.append(folder / f"{number}.json")
+        paths[-1].write_text(json.dumps({"findings": findings}), encoding="utf-8")
+    return paths
+
+
+def test_reports_of_a_suite_run_again_and_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = reports(tmp_path, [1e-3] * 8 + [1.3e-3] * 2)
+    assert selftest.main([str(p) for p in paths]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("stored baselines: A against A, called worse 12% ")
+    assert lines[1] == "  dispatch, one-pass: 0% [0%, 60%] of 4 judged; cannot tell 0", "what gates first stands first"
+    assert lines[2].startswith("  kernel add: 25% ")
+    assert len(lines) == 3, "slower ones were not measured"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [(None, "is no report"), ("[]", "is no report"), ('{"findings": []}', "has no measurement"), ("{", "is no report")],
+)
+def test_what_is_no_report(tmp_path: Path, text: str | None, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = reports(tmp_path, [1e-3] * 7)
+    paths[3].unlink()
+    if text is not None:
+        paths[3].write_text(text, encoding="utf-8")
+    assert selftest.main([str(p) for p in paths]) == 2
+    assert f"3.json {told}" in capsys.readouterr().err
+
+
+def test_reports_of_two_implementations_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = reports(tmp_path, [1e-3] * 7, ("wgpu-native", "dawn"))
+    assert selftest.main([str(p) for p in paths]) == 2
+    assert "give those of one" in capsys.readouterr().err
+    assert selftest.main([]) == 2

@@ -115,9 +115,9 @@ class Judge:
             mine = (of, key) == (figure.of, figure.key)
             baseline = self.past.values(of, key, self.processes)
             value = min(f.value for f in self._all(of, key))
-            seen.append(Observation(_name(of, key), value, baseline, second if mine else None))
+            seen.append(Observation(name_of(of, key), value, baseline, second if mine else None))
         canary = Observation(CANARY, self.canary, self.past.values(figure.of, CANARY, self.processes))
-        name = _name(figure.of, figure.key)
+        name = name_of(figure.of, figure.key)
         found = next(j for j in rules.judge(seen, canary) if j.key == name)
         return dataclasses.replace(found, key=figure.key)
 
@@ -127,7 +127,7 @@ class Judge:
         for process in self._others or ():
             known.update({id_: f for id_, f in process.figures.items() if id_ not in known})
         same = [id_ for id_ in known if _device(id_[0]) == _device(of)]
-        return sorted(same, key=lambda id_: _order(known[id_].group))
+        return sorted(same, key=lambda id_: order(known[id_].group))
 
     def _all(self, of: Fingerprint, key: str) -> list[Figure]:
         own = [self._own[of, key]] if (of, key) in self._own else []
@@ -137,7 +137,8 @@ class Judge:
         return len(self.past.values(figure.of, figure.key, self.processes)) >= rules.LEAST_SITTINGS
 
 
-def _order(group: str) -> int:
+def order(group: str) -> int:
+    """By this figures are sorted: those whose group gates first come before others."""
     return GROUPS.index(group) if group in GROUPS else len(GROUPS)
 
 
@@ -145,5 +146,6 @@ def _device(of: Fingerprint) -> Fingerprint:
     return dataclasses.replace(of, dtype="", model="")
 
 
-def _name(of: Fingerprint, key: str) -> str:
+def name_of(of: Fingerprint, key: str) -> str:
+    """What a figure is called among those of one device."""
     return f"{key} {of.model} {of.dtype}"

@@ -86,10 +86,9 @@ def rehearse(sessions: Sequence[Session]) -> list[Rehearsed]:
     is over, the session after it decides. Raises ValueError for fewer than seven sessions."""
     if len(sessions) < LEAST_SESSIONS:
         raise ValueError(f"{len(sessions)} sessions, and {LEAST_SESSIONS} are the fewest of which one can be judged")
-    keys = list(sessions[0].seconds)
     told = []
-    for key in keys:
-        for slowdown in SLOWDOWNS:
+    for key, slowed in sessions[0].seconds.items():
+        for slowdown in slowed:
             given: Counter[Verdict | None] = Counter()
             reasons: Counter[str] = Counter()
             for now in range(BASELINE, len(sessions) - 1):
@@ -120,7 +119,7 @@ def _judge(sessions: Sequence[Session], now: int, key: str, slowdown: float) -> 
 
 def told(results: Sequence[Rehearsed]) -> Iterator[str]:
     """The rates, a line each, then those of all together: false alarms first."""
-    for slowdown in SLOWDOWNS:
+    for slowdown in dict.fromkeys(one.slowdown for one in results):
         those = [one for one in results if one.slowdown == slowdown]
         judged = sum(one.worse.trials for one in those)
         everything = Rate(sum(one.worse.hits for one in those), judged)
