@@ -18,14 +18,19 @@ def wanted(path: Path, session: pytest.Session, settings: options.Settings) -> b
     root = session.config.rootpath
     relative = path.relative_to(root) if path.is_relative_to(root) else path
     named = any(fnmatch.fnmatch(str(relative), pattern) or path.match(pattern) for pattern in settings["files"])
-    return named or session.isinitpath(path) or has_header(path)
+    if named or session.isinitpath(path):
+        return True
+    try:
+        return has_header(path)
+    except OSError:  # its test says that it cannot be read; left out, it would pass unseen
+        return True
 
 
 def has_header(path: Path) -> bool:
     """Whether the file, or the .toml of the same name beside it, says which op it implements."""
     side = path.with_suffix(".toml")
-    lines = side.read_text(encoding="utf-8", errors="replace").splitlines() if side.is_file() else []
-    with path.open(encoding="utf-8", errors="replace") as file:
+    lines = side.read_text(encoding="utf-8-sig", errors="replace").splitlines() if side.is_file() else []
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
         for line in map(str.strip, file):
             if line and not line.startswith("//"):
                 break

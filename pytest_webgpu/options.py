@@ -248,7 +248,7 @@ def _parse(s: Setting, given: Any, where: str) -> Any:
         value = tuple(word.strip() for text in given for word in text.split(",") if word.strip())
     else:  # a comma inside an expression, as in min(a, b), does not end a pair
         value = tuple(_pair(s, word, where) for text in given for word in re.split(r",(?=[^,=]+=(?!=))", text))
-    for word in value if isinstance(value, tuple) else (value,):
+    for word in (value or ("",)) if isinstance(value, tuple) else (value,):
         if s.choices and word not in s.choices:
             raise pytest.UsageError(f"{where}: {word!r} is none of {', '.join(s.choices)}")
     return value

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_webgpu import collect
+
 ADD = """
 //! op = "add"
 //! workgroups = ["ceil_div(n, 64)"]
@@ -38,6 +40,15 @@ def test_a_header_is_enough_to_be_collected(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_inprocess("-v", ".", QUICK)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["sum_of_two.wgsl::conformance?auto? PASSED*"])
+
+
+def test_a_file_that_cannot_be_read_is_collected(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bool:  # no mode of a file refuses root
+        raise PermissionError(13, "Permission denied", str(path))
+
+    kernel(pytester, ADD)
+    monkeypatch.setattr(collect, "has_header", refuse)
+    pytester.runpytest_inprocess(".", QUICK).assert_outcomes(passed=1)
 
 
 def test_python_functions_of_a_project_are_its_own(pytester: pytest.Pytester) -> None:

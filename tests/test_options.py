@@ -64,6 +64,8 @@ def test_limits_take_max(pytester: pytest.Pytester) -> None:
     ("args", "words"),
     [
         (["--webgpu-backend=directx"], "'directx' is none of auto, vulkan"),
+        (["--webgpu-backend="], "--webgpu-backend: '' is none of auto, vulkan"),
+        (["--webgpu-implementation=,"], "--webgpu-implementation: '' is none of wgpu-native, dawn"),
         (["--webgpu-bind=x"], "'x' is not NAME=VALUE"),
         (["--webgpu-gate=maybe"], "'maybe' is none of off, warn, fail, strict"),
         (["-o", "webgpu_dtype=f64"], "webgpu_dtype in -o: 'f64' is none of f32, f16"),

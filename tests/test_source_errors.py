@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_webgpu.collect import has_header
 from pytest_webgpu.kernels.source import KernelError, parse_source, read_source
 from pytest_webgpu.preprocess import preprocessed
 
@@ -52,12 +53,30 @@ def problem(text: str) -> KernelError:
     (HEAD + "#define WG 64\n" + MAIN, 3, "`#` is not expected", "--webgpu-preprocess"),
     (HEAD + MAIN + "/* /* */", 4, "has no end", "this is not WGSL"),
     (HEAD + "struct S { a: S }\n" + MAIN, 3, "struct S holds itself", "its own type"),
+    (HEAD + "@id() override A = 1;\n" + MAIN, 3, "@id of `A` is no constant", "@id(0)"),
+    (HEAD + "@id(wg) override A = 1;\n" + MAIN, 3, "@id of `A` is no constant", "@id(0)"),
+    (HEAD + "@id(1 / 0) override A = 1;\n" + MAIN, 3, "@id of `A` is no constant", "@id(0)"),
+    (HEAD + "struct S { @size(9**9) a: u32 }\n" + MAIN, 3, "@size of `a` is no constant", "@size(0)"),
+    (HEAD + "struct S { @size(1e400) a: u32 }\n" + MAIN, 3, "@size of `a` is no constant", "@size(0)"),
+    (HEAD + "struct S { a: " + "array<" * 2000 + "u32" + ", 2>" * 2000 + " }\n" + MAIN, 1, "too deep", "fewer"),
+    (HEAD + "const a = " + "- " * 3000 + "1;\n" + MAIN, 1, "too deep", "fewer"),
 ])  # fmt: skip
 def test_named_with_line_and_remedy(text: str, line: int, message: str, remedy: str) -> None:
     error = problem(text)
     assert (error.path, error.line) == ("k.wgsl", line)
     assert message in error.message
     assert remedy in error.remedy
+
+
+@pytest.mark.parametrize("length", ["1 << 9999999999", "9" * 5000, "min(1)", "~1.5", "1e300 * 1e300"])
+def test_a_constant_without_value_is_left_to_the_compiler(length: str) -> None:
+    assert parse_source(HEAD + f"const N = {length}; struct S {{ a: array<f32, N> }}\n" + MAIN).entries
+
+
+def test_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "k.wgsl").write_text(HEAD + MAIN, encoding="utf-8-sig")
+    assert has_header(tmp_path / "k.wgsl")
+    assert read_source(tmp_path / "k.wgsl").text == HEAD + MAIN
 
 
 def test_a_side_file_that_is_no_text(tmp_path: Path) -> None:

@@ -22,8 +22,13 @@ class Scope:
         self.expressions, self.given = expressions, dict(given or {})
 
     def value(self, text: str) -> Number:
-        """The value of an expression's text. Raises NotConstant."""
-        return self._value(parse_expression(text))
+        """The value of an expression's text: a finite number, an integer of 64 bits at most. Raises NotConstant."""
+        try:
+            return self._value(parse_expression(text))
+        except NotConstant:
+            raise
+        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as e:
+            raise NotConstant(f"`{text[:60]}` has no value: {e}") from None
 
     def named(self, name: str) -> Number:
         if name in self.given:
@@ -37,6 +42,12 @@ class Scope:
         return self.given[name]
 
     def _value(self, tree: Tree) -> Number:
+        value = self._evaluate(tree)
+        if not (math.isfinite(value) if isinstance(value, float) else abs(value) < 2**64):
+            raise NotConstant(f"`{text_of(tree)[:60]}` is beyond every type of WGSL")
+        return value
+
+    def _evaluate(self, tree: Tree) -> Number:
         kind, children = tree.data, tree.children
         match kind:
             case "number":
@@ -82,7 +93,8 @@ _UNARY: dict[str, Callable[[Any], Number]] = {"-": lambda a: -a, "!": lambda a: 
 _BINARY: dict[str, Callable[[Any, Any], Number]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": _divide,
     "%": lambda a, b: math.fmod(a, b) if isinstance(a, float) or isinstance(b, float) else a - b * int(_divide(a, b)),
-    "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b, "&": lambda a, b: a & b, "|": lambda a, b: a | b,
+    "<<": lambda a, b: a << min(b, 64),  # 64 is refused already; more would only fill the memory
+    ">>": lambda a, b: a >> b, "&": lambda a, b: a & b, "|": lambda a, b: a | b,
     "^": lambda a, b: a ^ b, "&&": lambda a, b: a and b, "||": lambda a, b: a or b,
     "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, ">": lambda a, b: a > b,
     "<=": lambda a, b: a <= b, ">=": lambda a, b: a >= b,

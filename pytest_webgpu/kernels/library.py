@@ -57,5 +57,5 @@ class Library:
 
 
 def _op(file: Path) -> str | None:
-    found = _OP.search(file.read_text(encoding="utf-8", errors="replace"))
+    found = _OP.search(file.read_text(encoding="utf-8-sig", errors="replace"))
     return found[1] if found else None

@@ -54,7 +54,7 @@ def read_source(path: Path | str, header: Mapping[str, Any] | None = None) -> Ke
 
 def _text(path: Path, what: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # editors on Windows begin a file with a byte order mark
     except (OSError, UnicodeDecodeError) as e:
         raise KernelError(path, 1, f"cannot be read: {e}", f"name a {what} file in UTF-8") from None
 
@@ -79,7 +79,11 @@ def read_module(text: str, path: Path | None, header: Header) -> KernelSource:
         shown = text.splitlines()[e.line - 1].strip() if text else ""
         wants = " (a text with # lines is preprocessed first: --webgpu-preprocess)" if shown.startswith("#") else ""
         raise KernelError(path, e.line, e.message, f"this is not WGSL: {shown}{wants}") from None
-    return _Reader(text, path, header, module).kernel()
+    try:
+        return _Reader(text, path, header, module).kernel()
+    except RecursionError:
+        raise KernelError(path, 1, "types or expressions are nested too deep to be read",
+                          "write fewer of them within each other") from None  # fmt: skip
 
 
 class _Reader:
@@ -90,6 +94,7 @@ class _Reader:
         self.aliases = {n: d.type for n, d in module.of("alias").items()}
         self.struct_names = module.of("struct")
         self.constants = {n: text_of(d.value) for n, d in module.of("constant").items()}
+        self.scope = Scope(self.constants)
         self.overrides = tuple(self.override(d) for d in module.of("override").values())
         self.scope = Scope(dict(self.constants) | {o.name: o.default for o in self.overrides})
         self.laid_out: dict[str, Struct] = {}
@@ -147,11 +152,7 @@ class _Reader:
     def override(self, d: Named) -> Override:
         default = None if d.value is None else text_of(d.value)
         type = text_of(d.type) if d.type is not None else _literal_type(default or "")
-        return Override(d.name, self.id(d), type, default, d.line)
-
-    def id(self, d: Named) -> int | None:
-        found = d.attribute("id")
-        return None if found is None else int(Scope(self.constants).value(text_of(found.arguments[0])))
+        return Override(d.name, self.number(d, "id"), type, default, d.line)
 
     def binding(self, d: Named, lengths: set[str | None]) -> Binding:
         group, index = self.number(d, "group"), self.number(d, "binding")
