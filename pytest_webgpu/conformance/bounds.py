@@ -7,6 +7,7 @@ an error could change) WGSL promises nothing, and the element is unspecified.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pytest_webgpu.conformance import formulas, rules, selections, sums  # noqa: F401  (they register the rules)
 from pytest_webgpu.conformance.running_error import ARITHMETIC, Calibration, Plan, RunningError, carry, error_of
 from pytest_webgpu.ops.contract import Contract
 
 SAFETY = 2.0
+for _module in ("formulas", "rules", "selections", "sums"):
+    # Each registers its rules. `from package import module` would be content with one that pytester has made the
+    # interpreter forget, whose rules went to a registry that is no more.
+    importlib.import_module(f"pytest_webgpu.conformance.{_module}")
 
 
 @dataclass(frozen=True)
