@@ -123,8 +123,10 @@ class Settings(Mapping[str, Any]):
 
     def __init__(self, values: Mapping[str, Value]) -> None:
         self._values = dict(values)
+        self._looked_at: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
+        self._looked_at.add(name)
         return self._values[name].value
 
     def __iter__(self) -> Any:
@@ -143,12 +145,18 @@ class Settings(Mapping[str, Any]):
     def given(self, *names: str) -> list[str]:
         """Those of these settings that the user gave, anywhere, as options of a command line."""
         rows = {s.name: s for s in TABLE}
-        return [f"{rows[name].option}={_plain(self[name])}" for name in names if self.named(name)]
+        return [f"{rows[name].option}={_plain(self._values[name].value)}" for name in names if self.named(name)]
+
+    def idle(self) -> list[str]:
+        """The options of the command line whose values nothing has asked for so far."""
+        return [s.option for s in TABLE if self.source(s.name) == "option" and s.name not in self._looked_at]
 
     def describe(self) -> list[str]:
         """What was given and from where, one `name=value (source)` a setting."""
         return [
-            f"{s.name}={_plain(self[s.name])} ({_origin(s, self.source(s.name))})" for s in TABLE if self.named(s.name)
+            f"{s.name}={_plain(self._values[s.name].value)} ({_origin(s, self.source(s.name))})"
+            for s in TABLE
+            if self.named(s.name)
         ]
 
 

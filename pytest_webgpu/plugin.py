@@ -174,6 +174,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.section("WebGPU")
     for line in terminal.summary(results, terminalreporter._tw.fullwidth):
         terminalreporter.write_line(line)
+    if not config.pluginmanager.hasplugin("dsession"):  # pytest-xdist's workers look at them elsewhere
+        for option in config.stash[_SETTINGS].idle():
+            terminalreporter.write_line(f"note: {option} was given, and nothing that ran looked at it")
     for line in [*files.write(results, names, config.invocation_params.dir), *github.write(results, os.environ)]:
         terminalreporter.write_line(line)
 

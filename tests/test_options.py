@@ -110,3 +110,12 @@ def test_the_header_says_what_was_given_and_from_where(
     result.stdout.fnmatch_lines(
         ["webgpu: reference=cpu (option), dtype=f16 (ini), gate=off (environment PYTEST_WEBGPU_GATE)"]
     )
+
+
+def test_options_that_nothing_asks_for_are_idle(pytester: pytest.Pytester) -> None:
+    settings = resolved(pytester, "--webgpu-trace=token.json", "--webgpu-model=none", PYTEST_WEBGPU_BACKEND="gl")
+    assert settings.describe()
+    assert settings.given("trace")
+    assert settings.idle() == ["--webgpu-model", "--webgpu-trace"], "what was told of them is no use of them"
+    assert settings["trace"]
+    assert settings.idle() == ["--webgpu-model"]
