@@ -75,7 +75,7 @@ def _on(state: State, adapter: Adapter, count: int) -> Iterator[str]:
             progress(f"paired rule, {count} trials of {one.key}")
             yield from selftest.told(selftest.self_test(runner, one, trials=count))
     measured = rehearsal.measure_sessions(opened, chosen, count, options.PROCESSES, progress)
-    yield from rehearsal.told(rehearsal.rehearse(measured))
+    yield from rehearsal.told(rehearsal.rehearse(measured, adapter.info.software))
     yield f"{time.monotonic() - began:.0f} s in all"
 
 
@@ -92,8 +92,9 @@ def _candidate(state: State, runner: Runner, name: str, dims: dict[str, int]) ->
     raise pytest.UsageError(f"no kernel {name} runs at {dims} on {runner.info.adapter}")
 
 
-def sessions_of(reports: Sequence[Path]) -> list[rehearsal.Session]:
-    """A session a report, in their order, of what all of them measured. Raises ValueError for what is no report."""
+def sessions_of(reports: Sequence[Path]) -> tuple[list[rehearsal.Session], bool]:
+    """A session a report, in their order, of what all of them measured; and whether that was on a software adapter.
+    Raises ValueError for what is no report."""
     processes = []
     for path in reports:
         try:
@@ -106,18 +107,19 @@ def sessions_of(reports: Sequence[Path]) -> list[rehearsal.Session]:
     shared = [f for f in figures if all((f.of, f.key) in p.figures for p in processes)]
     if len({judge.name_of(f.of, f.key) for f in shared}) != len(shared):
         raise ValueError("the reports are of several adapters or implementations: give those of one")
-    return [
+    found = [
         rehearsal.Session(
             {judge.name_of(f.of, f.key).strip(): {0.0: p.figures[f.of, f.key].value} for f in shared}, p.canary or 0.0
         )
         for p in processes
     ]
+    return found, any(f.of.software for f in shared)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     try:
-        found = sessions_of([Path(a) for a in (sys.argv[1:] if arguments is None else arguments)])
-        for line in rehearsal.told(rehearsal.rehearse(found)):
+        found, software = sessions_of([Path(a) for a in (sys.argv[1:] if arguments is None else arguments)])
+        for line in rehearsal.told(rehearsal.rehearse(found, software)):
             print(line)
     except ValueError as error:
         print(error, file=sys.stderr)

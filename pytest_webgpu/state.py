@@ -172,8 +172,11 @@ class State:
         except Refused as error:
             refused, line = f"line {error.line}: {error.remedy}", error.line
             raise
-        except ConformanceFailure:
+        except ConformanceFailure as failure:
             wrong = True
+            if hints := [*self._lints(kernel, runner)]:
+                told = "\n  ".join([f"{failure}\n  what the text alone shows, and may be the cause:", *hints])
+                raise ConformanceFailure(told, failure.case, failure.cause) from failure.__cause__
             raise
         finally:
             if report is None:

@@ -147,3 +147,13 @@ def test_bad_files_fail_alone_and_say_where(pytester: pytest.Pytester) -> None:
     for _, lines in BAD.values():
         result.stdout.fnmatch_lines(lines)
     result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_failure_shows_what_the_text_alone_shows(pytester: pytest.Pytester) -> None:
+    """A barrier that not every invocation reaches is what makes the result wrong, and the line is told."""
+    text = ADD.replace("override n: u32;", "override n: u32;\nvar<workgroup> part: array<f32, 64>;")
+    wrong = "if (id.x % 64u < 7u) { workgroupBarrier(); }\n part[id.x % 64u] = a[id.x];\n out[id.x] = 0.0;"
+    kernel(pytester, re.sub(r"if \(id.x < n\).*", wrong, text))
+    result = pytester.runpytest_inprocess("mine.wgsl", QUICK)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["  what the text alone shows*", "*mine.wgsl:13: *(barrier-not-uniform)"])

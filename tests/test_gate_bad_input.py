@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from .test_gate_bad_baselines import BAD
-from .test_gate_items import MEASURES, store
+from .test_gate_items import GPU, MEASURES, store
 
-MEASURED = MEASURES.format(values=[1.0])
+MEASURED = MEASURES.format(values=[1.0], adapter=GPU)
 DAMAGE = {**BAD, "NaN": (lambda text: text.replace("1.005", "NaN", 1), "holds NaN")}
 GATES = ("fail", "strict", "warn")
 

@@ -15,6 +15,7 @@ from pytest_webgpu.gpu import adapters
 
 # each process that runs it takes the next value, so that one sees how many there were
 MEASURES = """
+import dataclasses
 from pathlib import Path
 from pytest_webgpu.plugin import state_of
 
@@ -23,16 +24,19 @@ def test_measures(webgpu_adapter, pytestconfig, benchmark):
     values, ran = {values}, Path(__file__).with_name("ran")
     number = len(ran.read_text()) if ran.exists() else 0
     ran.write_text("x" * (number + 1))
-    state_of(pytestconfig).measured(webgpu_adapter.info, "b", [values[number]], values[number], "dispatch")
+    info = dataclasses.replace(webgpu_adapter.info, adapter={adapter!r} or webgpu_adapter.info.adapter)
+    state_of(pytestconfig).measured(info, "b", [values[number]], values[number], "dispatch")
 """
+GPU = "A GPU"  # stored baselines call nothing slower on the software adapter that is here
 STEADY = (1.0, 1.01, 0.99, 1.0, 1.005)
 
 
 def store(
     folder: Path, values: tuple[float, ...] = STEADY, processes: int = 3, driver: str | None = None,
-    canary: float | None = None,
+    canary: float | None = None, adapter: str = GPU,
 ) -> None:  # fmt: skip
     info = adapters.choose("auto", "wgpu-native", None).info
+    info = dataclasses.replace(info, adapter=adapter or info.adapter)
     of = fingerprint(dataclasses.replace(info, driver=driver or info.driver))
     for day, value in enumerate(values, 1):
         started = datetime.datetime(2026, 1, day, tzinfo=datetime.UTC)
@@ -41,9 +45,11 @@ def store(
               Session(of, f"{day}", started, f"boot {day}", records, processes=processes))  # fmt: skip
 
 
-def run(pytester: pytest.Pytester, values: list[float], *args: str) -> tuple[pytest.RunResult, int]:
+def run(
+    pytester: pytest.Pytester, values: list[float], *args: str, adapter: str = GPU
+) -> tuple[pytest.RunResult, int]:
     """The result, and how many processes measured."""
-    pytester.makepyfile(MEASURES.format(values=values))
+    pytester.makepyfile(MEASURES.format(values=values, adapter=adapter))
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--webgpu-gate=fail", *args)
     ran = pytester.path / "ran"
     count = len(ran.read_text())
@@ -71,6 +77,19 @@ def test_two_sessions_over_fail_the_test(pytester: pytest.Pytester) -> None:
     named = {p.get("name"): p.get("value") for p in case.iter("property")}
     assert named["webgpu b"] is not None
     assert named["webgpu b"].startswith("worse: 1.199 of its baseline")
+
+
+def test_a_software_adapter_is_called_no_slower_by_what_was_stored(pytester: pytest.Pytester) -> None:
+    """Whatever else runs on the machine slows it down as much; strict fails, since nothing could be told."""
+    if not adapters.choose("auto", "wgpu-native", None).info.software:
+        pytest.skip("the adapter here is no software")
+    store(pytester.path, adapter="")
+    result, processes = run(pytester, [1.5] * 6, adapter="")
+    result.assert_outcomes(passed=1)
+    assert processes == 3, "no second session could decide"
+    result.stdout.fnmatch_lines(["baselines: 1 cannot tell", "  CANNOT TELL b: *software adapter*--webgpu-against*"])
+    result, _ = run(pytester, [1.5] * 6, "--webgpu-gate=strict", adapter="")
+    result.assert_outcomes(failed=1)
 
 
 def test_a_second_session_that_is_not_over_passes(pytester: pytest.Pytester) -> None:
@@ -113,7 +132,7 @@ def test_half_a_session_is_not_recorded(pytester: pytest.Pytester) -> None:
 
 def test_a_warning_takes_one_process_and_fails_nothing(pytester: pytest.Pytester) -> None:
     store(pytester.path)
-    pytester.makepyfile(MEASURES.format(values=[9.0]))
+    pytester.makepyfile(MEASURES.format(values=[9.0], adapter=GPU))
     result = pytester.runpytest_inprocess()
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*CANNOT TELL b: *over its limit once*"])

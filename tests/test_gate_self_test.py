@@ -39,6 +39,13 @@ def test_what_cannot_be_told_is_not_judged() -> None:
     assert sum(r.reasons.total() for r in noisy) == sum(r.cannot_tell for r in noisy)
 
 
+def test_a_software_adapter_gives_no_false_alarm_and_finds_nothing() -> None:
+    drift = [Session({"a": dict.fromkeys(SLOWDOWNS, 1.3 if i > 5 else 1.0)}, 1.0) for i in range(12)]
+    assert rehearse(drift)[0].worse.hits > 0
+    assert all(r.worse.hits == 0 for r in rehearse(drift, software=True))
+    assert any("--webgpu-against" in reason for r in rehearse(drift, software=True) for reason in r.reasons)
+
+
 def test_a_machine_that_slowed_down_is_not_judged() -> None:
     steady = sessions(0.002, 8)
     steady[6] = Session({k: {s: 2 * v for s, v in of.items()} for k, of in steady[6].seconds.items()}, 2.0)

@@ -37,8 +37,8 @@ def other_kernel(kernel: KernelSource, against: str) -> KernelSource:
         found = read_source(Path(against)).variants()
         same = [k for k in found if k.variant == kernel.variant] or (found if len(found) == 1 else [])
     else:
-        side = _at(against, path.with_suffix(".toml"), missing_ok=True)
         text = _at(against, path)
+        side = _at(against, path.with_suffix(".toml"), missing_ok=True)
         assert text is not None
         found = parse_source(text, path, tomllib.loads(side) if side else None).variants()
         same = [k for k in found if k.name == kernel.name]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_webgpu.gpu.adapters import SOFTWARE
 from pytest_webgpu.gpu.job import DeviceInfo
 
 NEAR = ("version", "driver", "os", "cpu")
@@ -38,6 +39,11 @@ class Fingerprint:
     features: tuple[str, ...]
     dtype: str = ""
     model: str = ""
+
+    @property
+    def software(self) -> bool:
+        """Whether the processor does the device's work, beside whatever else it does (a browser may hide its name)."""
+        return bool(SOFTWARE.search(f"{self.adapter} {self.driver}"))
 
     @property
     def key(self) -> str:

@@ -91,6 +91,8 @@ class Judge:
         if told := self.missing(figure):
             return Judgement(figure.key, Verdict.CANNOT_TELL, told)
         judgement = self._judge(figure, None)
+        if judgement.remeasure and figure.of.software:
+            return dataclasses.replace(judgement, reason=rules.SHARED, remeasure=False)
         if judgement.remeasure and self._decides and self._again:
             place = where or Path()
             if place not in self._second:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from pytest_webgpu.gate.rules import Observation, judge
+from pytest_webgpu.gate.rules import SHARED, Observation, judge
 from pytest_webgpu.gate.selftest import SLOWDOWNS, STEP, Rate
 from pytest_webgpu.gpu.job import Runner
 from pytest_webgpu.performance.canary import KEY as CANARY
@@ -81,9 +81,10 @@ def _process(
         yield candidate.key, dict(zip(SLOWDOWNS, seconds[first : first + len(SLOWDOWNS)], strict=True))
 
 
-def rehearse(sessions: Sequence[Session]) -> list[Rehearsed]:
+def rehearse(sessions: Sequence[Session], software: bool = False) -> list[Rehearsed]:
     """Each session from the sixth on is judged by the five before it, with one benchmark slowed at a time; where that
-    is over, the session after it decides. Raises ValueError for fewer than seven sessions."""
+    is over, the session after it decides, or nothing does on a software adapter. Raises ValueError for fewer than
+    seven sessions."""
     if len(sessions) < LEAST_SESSIONS:
         raise ValueError(f"{len(sessions)} sessions, and {LEAST_SESSIONS} are the fewest of which one can be judged")
     told = []
@@ -92,7 +93,7 @@ def rehearse(sessions: Sequence[Session]) -> list[Rehearsed]:
             given: Counter[Verdict | None] = Counter()
             reasons: Counter[str] = Counter()
             for now in range(BASELINE, len(sessions) - 1):
-                verdict, reason = _judge(sessions, now, key, slowdown)
+                verdict, reason = _judge(sessions, now, key, slowdown, software)
                 given[verdict] += 1
                 if verdict is Verdict.CANNOT_TELL:
                     reasons[reason] += 1
@@ -102,7 +103,9 @@ def rehearse(sessions: Sequence[Session]) -> list[Rehearsed]:
     return told
 
 
-def _judge(sessions: Sequence[Session], now: int, key: str, slowdown: float) -> tuple[Verdict | None, str]:
+def _judge(
+    sessions: Sequence[Session], now: int, key: str, slowdown: float, software: bool
+) -> tuple[Verdict | None, str]:
     past = sessions[now - BASELINE : now]
     canary = Observation(CANARY, sessions[now].canary, [s.canary for s in past])
     for second in (None, sessions[now + 1].seconds[key][slowdown]):
@@ -112,6 +115,8 @@ def _judge(sessions: Sequence[Session], now: int, key: str, slowdown: float) -> 
             for k in sessions[now].seconds
         ]  # fmt: skip
         judgement = next(j for j in judge(seen, canary) if j.key == key)
+        if judgement.remeasure and software:
+            return judgement.verdict, SHARED
         if not judgement.remeasure:
             break
     return judgement.verdict, judgement.reason

@@ -26,6 +26,9 @@ PRIOR_SD, PRIOR_DF = 0.03, 3
 BIT = 2.0  # an error that became twice as large has lost a bit; less is how a compiler happens to round
 ALL_AT_ONCE = 3  # from so many judged benchmarks on, more than half over at once is the machine, not the code
 SITTING = datetime.timedelta(hours=1)
+SHARED = ("over its limit, on a software adapter, which shares the processor with whatever else runs: compare in one "
+          "process, --webgpu-against=REVISION")  # fmt: skip
+"""Why a stored baseline calls nothing worse there: sessions differ by 22 to 27 % where others use the machine too."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The header of a kernel: TOML in leading `//!` lines, in a side file, or given as a dict. All keys: KERNELS.md."""
+"""The header of a kernel: TOML in leading `//!` lines, in a side file, or given as a dict. All keys: the README."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ class Claims:
 def read_comments(text: str, path: Path | str | None, *, required: bool) -> Claims | None:
     """The keys in the leading `//!` lines, or None where there are none.
 
-    Not `required` (someone gives a header from outside): `//!` lines without an `op` are prose, and left alone.
+    Not `required` (someone gives a header from outside): `//!` lines with neither `op` nor `workgroups` are prose, and
+    left alone.
     """
     lines, leading, toml = text.splitlines(), True, []
     for number, line in enumerate(lines, 1):
@@ -104,7 +105,7 @@ def read_comments(text: str, path: Path | str | None, *, required: bool) -> Clai
             toml.append("")  # so that TOML's line numbers are the file's
     if not any(toml):
         return None
-    if not required and not any(re.match(r"\s*op\s*=", line) for line in toml):
+    if not required and not any(re.match(r"\s*(op|workgroups)\s*=", line) for line in toml):
         return None
     return read_toml("\n".join(toml), path)
 

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -242,6 +244,8 @@ def load(spec: str) -> Contract:
     if ":" not in spec:
         return get(spec)
     module, _, attribute = spec.partition(":")
+    if str(Path.cwd()) not in sys.path:  # as `python -m pytest` has it
+        sys.path.insert(0, str(Path.cwd()))
     try:
         value = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever a module does when it is imported

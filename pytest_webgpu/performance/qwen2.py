@@ -26,6 +26,7 @@ from pytest_webgpu.gpu.job import Job, MeasureDeviceTime, MissingFeature, Runner
 from pytest_webgpu.performance.roofline import measure_roofline
 from pytest_webgpu.qwen2 import peer, reference
 from pytest_webgpu.qwen2.config import Model, find_model
+from pytest_webgpu.qwen2.errors import NoModel
 from pytest_webgpu.qwen2.generate import Generator
 
 ROUNDS = 5
@@ -145,6 +146,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.cuda and not torch.cuda.is_available():
         print("no CUDA here: its columns are left out")
         asked.cuda = []
+    try:
+        models = [find_model(name) for name in asked.models]
+    except NoModel as error:
+        parser.error(str(error))
     adapter = choose(asked.backend, asked.implementation, asked.adapter)
     runner = open_runner(adapter, limits="max")
     info = runner.info
@@ -155,14 +160,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "prompt_tokens": asked.prompt, "new_tokens": asked.new, "copy_bytes_per_second": copy, "rows": [],
     }  # fmt: skip
     print(f"{info.adapter} on {info.backend}, {info.implementation} {info.version}; copy {copy / 1e9:.0f} GB/s")
-    for name in asked.models:
-        model = find_model(name)
+    for model in models:
         for dtype in asked.dtypes:
             row = {"model": model.name, "dtype": dtype, "fusions": asked.fusions}
             ours = measure_webgpu(runner, model, dtype, asked.prompt, asked.new, asked.fusions, asked.rounds)
             logits = ours.pop("logits")
             row["webgpu"] = ours | {"share_of_copy": ours["weight_bytes"] / (ours["token_ms"] * 1e-3) / copy}
-            print(f"{name} {dtype} webgpu: {_brief(row['webgpu'])}", flush=True)
+            print(f"{model.name} {dtype} webgpu: {_brief(row['webgpu'])}", flush=True)
             if not asked.no_judge:
                 device = "cuda" if torch.cuda.is_available() else "cpu"
                 said = ours["tokens"]

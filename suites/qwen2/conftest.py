@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 import torch
 
@@ -32,6 +34,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if torch.cuda.is_available():
             peers += [("cuda", "eager"), ("cuda", "compiled")]
         metafunc.parametrize("peer", peers, ids="-".join)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _transformers() -> None:
+    if importlib.util.find_spec("transformers") is None:
+        pytest.skip("NOT MEASURED: no transformers, which has the model: pip install 'pytest-webgpu[qwen2]'")
 
 
 @pytest.fixture(scope="session")
