@@ -91,8 +91,6 @@ class Judge:
         if told := self.missing(figure):
             return Judgement(figure.key, Verdict.CANNOT_TELL, told)
         judgement = self._judge(figure, None)
-        if judgement.remeasure and figure.of.software:
-            return dataclasses.replace(judgement, reason=rules.SHARED, remeasure=False)
         if judgement.remeasure and self._decides and self._again:
             place = where or Path()
             if place not in self._second:
@@ -120,7 +118,7 @@ class Judge:
             seen.append(Observation(name_of(of, key), value, baseline, second if mine else None))
         canary = Observation(CANARY, self.canary, self.past.values(figure.of, CANARY, self.processes))
         name = name_of(figure.of, figure.key)
-        found = next(j for j in rules.judge(seen, canary) if j.key == name)
+        found = next(j for j in rules.judge(seen, canary, figure.of.software) if j.key == name)
         return dataclasses.replace(found, key=figure.key)
 
     def _ids(self, of: Fingerprint) -> Sequence[Id]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from pytest_webgpu.gate.rules import SHARED, Observation, judge
+from pytest_webgpu.gate.rules import Observation, judge
 from pytest_webgpu.gate.selftest import SLOWDOWNS, STEP, Rate
 from pytest_webgpu.gpu.job import Runner
 from pytest_webgpu.performance.canary import KEY as CANARY
@@ -114,9 +114,7 @@ def _judge(
                         second if k == key else None)
             for k in sessions[now].seconds
         ]  # fmt: skip
-        judgement = next(j for j in judge(seen, canary) if j.key == key)
-        if judgement.remeasure and software:
-            return judgement.verdict, SHARED
+        judgement = next(j for j in judge(seen, canary, software) if j.key == key)
         if not judgement.remeasure:
             break
     return judgement.verdict, judgement.reason

@@ -101,8 +101,11 @@ def _levels(excess: Mapping[str, float], logs: Mapping[str, Floats]) -> dict[str
     return levels
 
 
-def judge(observations: Sequence[Observation], canary: Observation | None = None) -> list[Judgement]:
-    """The stored-baseline rule over one session. The first eight observations gate; the rest are listed.
+def judge(
+    observations: Sequence[Observation], canary: Observation | None = None, software: bool = False
+) -> list[Judgement]:
+    """The stored-baseline rule over one session. The first eight observations gate; the rest are listed. What is over
+    on a `software` adapter is judged by no second session either.
 
     Call it again with `second` filled in wherever a judgement says `remeasure`. Raises ValueError for a value that
     is not positive and finite.
@@ -133,6 +136,8 @@ def judge(observations: Sequence[Observation], canary: Observation | None = None
             verdict, reason = Verdict.CANNOT_TELL, whole
         elif o.key not in steady:
             verdict, reason = Verdict.CANNOT_TELL, f"its sittings vary so that the limit is {math.expm1(bound):.0%}"
+        elif o.key in over and software:
+            verdict, reason = Verdict.CANNOT_TELL, SHARED
         elif o.key in over and o.second is None:
             verdict, reason, again = Verdict.CANNOT_TELL, "over its limit once: a second session decides", True
         elif o.key in over and o.second is not None:
