@@ -229,10 +229,15 @@ def contents(planned: Planned, a: BoundArgument, fill: int) -> tuple[bytes, int]
     elif a.role == "tensor" and a.name in planned.inputs:
         data = pack(planned.inputs[a.name], a.dtype, a.storage)
     size = a.size if a.exact else a.size + GUARD
-    if not a.output:
-        index = a.dtype in ("i32", "u32") and a.storage == "plain" and fill == FILL["high"]
-        fill = 0 if index else fill ^ BEHIND_INPUTS  # an index read behind the end must lead somewhere to show
-    return data + (fill.to_bytes(4, "little") * -(-size // 4))[len(data) : size], len(data)
+    return data + (word_behind(a, fill).to_bytes(4, "little") * -(-size // 4))[len(data) : size], len(data)
+
+
+def word_behind(a: BoundArgument, fill: int) -> int:
+    """The word that stands behind the data of a binding."""
+    if a.output:
+        return fill
+    index = a.dtype in ("i32", "u32") and a.storage == "plain" and fill == FILL["high"]
+    return 0 if index else fill ^ BEHIND_INPUTS  # an index read behind the end must lead somewhere to show
 
 
 def _append(buffer: bytearray, data: bytes, align: int) -> int:
