@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     one = commands.add_parser("generate", help="greedy tokens after a prompt")
     one.add_argument("prompt")
     one.add_argument("--model", required=True, help="a folder in Hugging Face layout, with a tokenizer")
-    one.add_argument("--dtype", choices=("f32", "f16"), default="f16", help="of weights and caches")
+    one.add_argument("--dtype", choices=("f32", "f16", "q4"), default="f16", help="of weights and caches")
     one.add_argument("--new", type=int, default=128, help="tokens at most")
     one.add_argument("--plain", action="store_true", help="the prompt as it is, without the model's chat template")
     one.add_argument("--backend", default="auto")

@@ -2,6 +2,8 @@
 
 import torch
 
+from pytest_webgpu.compiler.fuse import fuse
+from pytest_webgpu.compiler.graph import role_of
 from tests.steps import ops, small, step
 
 silu, linear = torch.nn.functional.silu, torch.nn.functional.linear
@@ -28,6 +30,15 @@ def test_join_gate_up_without_a_swiglu_kernel():
     assert ops(small(gated, **PAIR), "swiglu,join_gate_up", **without("swiglu")) == ["linear", "silu_mul"]
     rows = small(lambda *t: gated(*t)[:1], **ROWS)
     assert ops(rows, "swiglu,join_gate_up", **without("swiglu")) == ["linear", "linear", "silu_mul"]
+
+
+def test_what_could_not_be_joined_is_not_kept_beside():
+    def refuse(node):
+        return "too wide" if node.kwargs["weight"].meta["val"].shape[0] == 256 else None
+
+    lowered, notes = fuse(small(gated, **PAIR), "swiglu,join_gate_up", refuse)
+    assert notes == {"join_gate_up: too wide": 1}
+    assert {n.name for n in lowered.graph.nodes if role_of(n) and role_of(n).kind == "weight"} == {"x", "g", "u"}
 
 
 def test_no_join_of_other_operands():

@@ -38,7 +38,7 @@ def generator(runner, folder, *edits, dtype="f32"):
     return Generator(TINY, runner, dtype, capacity=64, chunks=(16,), library=library, cache=PlanCache(folder))
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "q4"])
 def test_nothing_is_blamed_where_all_is_right(runner, tmp_path, dtype):
     assert first_wrong(generator(runner, tmp_path, dtype=dtype), PROMPT) is None
 

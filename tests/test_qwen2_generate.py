@@ -67,7 +67,9 @@ def test_one_token_has_no_decode(tiny):
     assert np.isnan(said.tokens_per_second)
 
 
-@pytest.mark.parametrize(("dtype", "fusions"), [("f16", "all"), ("f16", "none"), ("f32", "none")])
+@pytest.mark.parametrize(
+    ("dtype", "fusions"), [("f16", "all"), ("f16", "none"), ("f32", "none"), ("q4", "all"), ("q4", "none")]
+)
 def test_dtypes_and_fusions(runner, cache, dtype, fusions):
     made = Generator(TINY, runner, dtype, fusions, 160, chunks=(16,), cache=cache)
     said = made.generate(prompt(20), 8, logits=True)
@@ -111,7 +113,7 @@ def test_what_is_refused(tiny, given, new, message):
 
 
 def test_no_such_dtype(runner):
-    with pytest.raises(ValueError, match="dtype 'f8': f32 or f16"):
+    with pytest.raises(ValueError, match="dtype 'f8': f32, f16, q4"):
         Generator(TINY, runner, "f8")
 
 

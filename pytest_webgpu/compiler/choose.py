@@ -19,8 +19,12 @@ from pytest_webgpu.kernels.library import Library
 from pytest_webgpu.ops import contract as contracts
 from pytest_webgpu.ops.launch import Launch, Unfit, launch, prefers, signature
 
-SAME_BYTES = {"f16x2": ("f16x2", "f16"), "f32": ("f32",), "i32": ("i32", "u32")}
+SAME_BYTES = {"f16x2": ("f16x2", "f16"), "q4_32": ("q4_32",), "f32": ("f32",), "i32": ("i32", "u32")}
 """What a kernel may call what lies in a buffer: packed halves are an array<f16> where the device has those."""
+
+MATRIX: dict[str, Storage] = {"f32": "f32", "f16": "f16x2", "q4": "q4_32"}
+CACHE: dict[str, Storage] = {"f32": "f32", "f16": "f16x2", "q4": "f16x2"}
+"""How each dtype of a model stores its matrices of weights, and its keys and values."""
 
 TuneKey = tuple[str, tuple[tuple[str, int], ...], str]
 
@@ -35,7 +39,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Call:
-    """An op as a plan needs it. `stored`: the storage of every tensor that it takes or gives (f32, f16x2, i32).
+    """An op as a plan needs it. `stored`: the storage of every tensor that it takes or gives (f32, f16x2, q4_32, i32).
 
     `on_device`: scalars that a buffer holds, since they change between runs of one plan.
     """
@@ -58,7 +62,7 @@ class Choice:
 
 
 class Chooser:
-    """Chooses among the kernels of a library for one device and one dtype of weights and caches (f32, f16)."""
+    """Chooses among the kernels of a library for one device and one dtype of weights and caches (f32, f16, q4)."""
 
     def __init__(
         self, library: Library, info: DeviceInfo, dtype: str = "f32", tuned: Mapping[TuneKey, Tuned] | None = None
@@ -235,10 +239,12 @@ def cuttable(call: Call) -> bool:
 
 
 def storage_of(node: fx.Node, dtype: str) -> Storage:
-    """f16x2 for what lies in a matrix of weights or a cache when dtype is f16; f32 for all else."""
+    """Of a matrix of weights and of a cache what MATRIX and CACHE say of the dtype; f32 for all else."""
     role = role_of(carrier(node))
-    half = role is not None and (role.kind == "cache" or (role.kind == "weight" and len(shape_of(carrier(node))) == 2))
-    return "f16x2" if half and dtype == "f16" else "f32"
+    if role is not None and role.kind == "cache":
+        return CACHE[dtype]
+    is_matrix = role is not None and role.kind == "weight" and len(shape_of(carrier(node))) == 2
+    return MATRIX[dtype] if is_matrix else "f32"
 
 
 def _shown(call: Call) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_webgpu.compiler.plan import Buffer, Pass, Plan, Rows, Step
+from pytest_webgpu.compiler.quantise import NotQuantisable, quantise
 from pytest_webgpu.gpu.job import (
     Bound,
     Command,
@@ -44,14 +45,14 @@ def rows_of(weights: Weights, rows: Rows) -> NDArray[Any]:
 
 def pieces(weights: Weights, buffer: Buffer, most: int = UPLOAD) -> Iterator[tuple[int, bytes]]:
     """A weight buffer as (offset, bytes): at most `most` bytes each, whole words, the last one padded."""
-    dtype = np.dtype("<f2") if buffer.storage == "f16x2" else np.dtype("<f4")
     width = int(np.prod(buffer.shape[1:], dtype=int))
-    step = max(1, most // (width * dtype.itemsize) // 2 * 2)  # an even number of rows ends on a whole word
+    size = 2 if buffer.storage == "f16x2" else 4  # an element's bytes; of q4_32 while it is read and not yet quantised
+    step = max(1, most // (width * size) // 2 * 2)  # an even number of rows ends on a whole word
     offset, held = 0, b""
     for rows in buffer.rows:
         for first in range(0, rows.count, step):
             part = Rows(rows.tensor, rows.first + first, min(step, rows.count - first))
-            data = held + np.ascontiguousarray(rows_of(weights, part), dtype=dtype).tobytes()
+            data = held + _stored(rows_of(weights, part), buffer)
             whole = len(data) // 4 * 4
             held = data[whole:]
             if whole:
@@ -59,6 +60,16 @@ def pieces(weights: Weights, buffer: Buffer, most: int = UPLOAD) -> Iterator[tup
             offset += whole
     if held:
         yield offset, held + bytes(4 - len(held))
+
+
+def _stored(values: NDArray[Any], buffer: Buffer) -> bytes:
+    if buffer.storage == "q4_32":
+        try:
+            return quantise(values).tobytes()
+        except NotQuantisable as error:
+            raise NotQuantisable(f"{buffer.name}: {error}: take f16 or f32") from None
+    dtype = np.dtype("<f2") if buffer.storage == "f16x2" else np.dtype("<f4")
+    return np.ascontiguousarray(values, dtype=dtype).tobytes()
 
 
 class Session:

@@ -14,13 +14,14 @@ from torch import Tensor
 
 from pytest_webgpu.compiler.load import Weights, rows_of
 from pytest_webgpu.compiler.plan import Buffer, Plan, Ref, Step
+from pytest_webgpu.compiler.quantise import held
 from pytest_webgpu.ops import contract as contracts
 
 
 class Memory:
     """The buffers of plans that share weights, caches and state. `dtype`: in which floats are computed.
 
-    Values are rounded to what a buffer stores (f16x2); what nothing has written is NaN.
+    Values are rounded to what a buffer stores (f16x2, q4_32); what nothing has written is NaN.
     """
 
     def __init__(self, weights: Weights, dtype: torch.dtype = torch.float64) -> None:
@@ -35,8 +36,10 @@ class Memory:
 
     def _make(self, plan: Plan, buffer: Buffer) -> Tensor:
         if buffer.kind == "weight":
-            parts = [torch.from_numpy(rows_of(self.weights, rows)).reshape(-1) for rows in buffer.rows]
-            return self._stored(torch.cat(parts), buffer)
+            parts = [rows_of(self.weights, rows) for rows in buffer.rows]
+            if buffer.storage == "q4_32":
+                parts = [held(part) for part in parts]
+            return self._stored(torch.cat([torch.from_numpy(part).reshape(-1) for part in parts]), buffer)
         if buffer.kind == "constant":
             return torch.from_numpy(plan.constants[buffer.name]).reshape(-1).to(self.dtype)
         if buffer.storage == "i32":

@@ -20,13 +20,15 @@ from pytest_webgpu.compiler.errors import CompilerError
 from pytest_webgpu.gpu.job import Slot
 
 Kind = Literal["weight", "constant", "cache", "state", "input", "activation", "scratch", "uniform", "number"]
-Storage = Literal["f32", "f16x2", "i32"]
+Storage = Literal["f32", "f16x2", "q4_32", "i32"]
+BLOCKS = {"f16x2": (2, 4), "q4_32": (32, 20)}  # elements and bytes of the least that is stored; else 1 and 4
 SCHEMA = 2
 
 
 def bytes_of(storage: str, count: int) -> int:
-    """Bytes that `count` elements take, up to a whole word."""
-    return 4 * count if storage != "f16x2" else 4 * -(-count // 2)
+    """Bytes that `count` elements take, up to a whole word or block."""
+    elements, size = BLOCKS.get(storage, (1, 4))
+    return -(-count // elements) * size
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,11 @@ class Rewrite:
             "weight": self._joined([n.kwargs["weight"] for n in linears]),
             "bias": self._joined(biases) if biases[0] is not None else None,
         }
-        return self.make(first, "linear", arguments, of=linears)
+        made = self.make(first, "linear", arguments, of=linears)
+        for joined in (arguments["weight"], arguments["bias"]):
+            if made is None and joined is not None:
+                self.graph.erase_node(joined)  # or the plan would have the weights twice
+        return made
 
     def _joined(self, weights: Sequence[Any]) -> fx.Node:
         roles = [w.meta["role"] for w in weights]

@@ -16,6 +16,7 @@ from pytest_webgpu.compiler.graph import carrier, is_op, part, role_of, shape_of
 from pytest_webgpu.compiler.lower import ALIGN, Lowered
 from pytest_webgpu.compiler.memory import Arena, Pool
 from pytest_webgpu.compiler.plan import Binding, Buffer, Kernel, Pass, Plan, Ref, Rows, Step, Storage, bytes_of
+from pytest_webgpu.compiler.quantise import BLOCK, NotQuantisable
 from pytest_webgpu.ops import contract as contracts
 from pytest_webgpu.ops.launch import Launch, PassLaunch
 
@@ -87,6 +88,10 @@ class _Scheduler:
             raise CompilerError(f"placeholder {node.name} has no role")
         ints = not node.meta["val"].dtype.is_floating_point
         storage: Storage = "i32" if ints else "f32" if role.kind == "input" else storage_of(node, self.chooser.dtype)
+        if storage == "q4_32" and shape[1] % BLOCK:
+            raise NotQuantisable(
+                f"{role.name}: rows of {shape[1]} weights are no whole number of blocks of {BLOCK}: take f16 or f32"
+            )
         name = f"step{self.lowered.tokens}.{role.name}" if role.kind == "input" else role.name
         size = _padded(bytes_of(storage, prod(shape)))
         parts = role.parts or ((role.name, shape[0]),)

@@ -27,6 +27,7 @@ from pytest_webgpu.qwen2.weights import check_weights
 if TYPE_CHECKING:
     from pytest_webgpu.compiler.capture import Captured
 
+DTYPES = ("f32", "f16", "q4")
 CHUNKS = (16, 128, 512)
 """Lengths of prefill steps. A plan is made for each that is needed."""
 DEADLINE = 600.0
@@ -78,8 +79,8 @@ def captured_step(config: str, tokens: int, capacity: int) -> Captured:
 
 
 class Generator:
-    """A model on a runner. `dtype`: f32, or f16 for weights and caches in f16. `capacity`: positions of the cache,
-    rounded up to whole chunks. `library` may hold kernels that a user swapped in. `tuned`: see compiler.choose; None
+    """A model on a runner. `dtype`: f32, f16 for weights and caches in f16, or q4 for matrices in blocks of 4 bits
+    and caches in f16. `capacity`: positions of the cache, rounded up to whole chunks. `library` may hold kernels that a user swapped in. `tuned`: see compiler.choose; None
     tunes each plan for a GPU that has timestamps (compiler.autotune), and takes the kernels' defaults elsewhere.
 
     Plans are made, or taken from `cache`, when first needed; `notes` says what was not fused, `spent` the seconds of
@@ -99,8 +100,8 @@ class Generator:
         tuned: Mapping[Any, Any] | None = None,
         cache: PlanCache | None = None,
     ) -> None:
-        if dtype not in ("f32", "f16"):
-            raise ValueError(f"dtype {dtype!r}: f32 or f16")
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype {dtype!r}: {', '.join(DTYPES)}")
         self.model, self.runner, self.dtype, self.fusions = model, runner, dtype, fusions
         self.chunks = tuple(sorted(chunks))
         self.capacity = -(-capacity // self.chunks[0]) * self.chunks[0]

@@ -84,11 +84,11 @@ def _measure(model: Any, prompt: list[int], new_tokens: int, method: str, rounds
 
 
 def _next(model: Callable[..., Any], ids: Tensor, cache: Any) -> Tensor:
-    return model(ids, **{_cache_name(model): cache}, use_cache=True).logits[0, -1].argmax()
+    return model(ids, **{cache_name(model): cache}, use_cache=True).logits[0, -1].argmax()
 
 
-def _cache_name(model: Any) -> str:
-    """transformers renamed forward's `past_key_values` to `cache`."""
+def cache_name(model: Any) -> str:
+    """What forward calls its cache: transformers renamed `past_key_values` to `cache`."""
     names = inspect.signature(getattr(model, "_orig_mod", model).forward).parameters
     return "cache" if "cache" in names else "past_key_values"
 

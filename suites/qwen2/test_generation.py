@@ -107,7 +107,9 @@ def test_transformers_beside(timed: None, running: Running, peer: tuple[str, str
     running.state.progress(f"qwen2: {running.label}: transformers on {device}, {method}")
     large_on_cpu = device == "cpu" and running.name != "tiny"
     new_tokens = min(running.new_tokens, 16) if large_on_cpu else running.new_tokens
-    model = reference.transformers_model(running.model, running.dtype, device, running.dtype)
+    theirs = reference.PEER[running.dtype]
+    model = reference.transformers_model(running.model, theirs, device, running.dtype)
     speed = measure(model, running.prompt, new_tokens, method, rounds=1 if large_on_cpu else ROUNDS)
     prefill, decode = speed.first_token_ms / 1e3, speed.token_ms / 1e3 * (new_tokens - 1)
-    running.record(f"transformers, {method}", prefill, decode, new_tokens, adapter=speed.device)
+    system = f"transformers, {method}" if theirs == running.dtype else f"transformers in {theirs}, {method}"
+    running.record(system, prefill, decode, new_tokens, adapter=speed.device)

@@ -1,7 +1,6 @@
 //! op = "linear"
 //! workgroups = ["fold2d(n)", "rows"]
 //! requires = ["k % 32 == 0", "rows <= 65535"]
-//! prefer = ["rows <= 4"]
 //! optional = ["bias"]
 //! guarded = true
 //! [storage]
