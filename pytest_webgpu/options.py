@@ -92,7 +92,7 @@ TABLE: tuple[Setting, ...] = (
     # the model
     Setting("model", "tiny, qwen2.5-0.5b, qwen2.5-1.5b, or a folder in Hugging Face layout", "words", ("tiny",),
             metavar="MODEL"),
-    Setting("dtype", "dtype of the model's weights and cache: f32, f16, q4", "words", ("f32", "f16"), ("f32", "f16", "q4")),
+    Setting("dtype", "dtype of the model's weights and cache", "words", ("f32", "f16"), ("f32", "f16", "q4")),
     Setting("fusions", "fusions of the model's plan: all, none, or names", "words", ("all",), metavar="NAME"),
     # what is kept
     Setting("baselines-dir", "folder of recorded baselines", environment=True, metavar="FOLDER"),

@@ -1,4 +1,4 @@
-"""Weights in blocks of 32 numbers of 4 bits: what rounding loses, how they are laid out, and models that run on them."""
+"""Weights in blocks of 32 numbers of 4 bits: what rounding loses, how they are laid out, and models on them."""
 
 from math import prod
 

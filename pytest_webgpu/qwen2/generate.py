@@ -80,8 +80,9 @@ def captured_step(config: str, tokens: int, capacity: int) -> Captured:
 
 class Generator:
     """A model on a runner. `dtype`: f32, f16 for weights and caches in f16, or q4 for matrices in blocks of 4 bits
-    and caches in f16. `capacity`: positions of the cache, rounded up to whole chunks. `library` may hold kernels that a user swapped in. `tuned`: see compiler.choose; None
-    tunes each plan for a GPU that has timestamps (compiler.autotune), and takes the kernels' defaults elsewhere.
+    and caches in f16. `capacity`: positions of the cache, rounded up to whole chunks. `library` may hold kernels that a
+    user swapped in. `tuned`: see compiler.choose; None tunes each plan for a GPU that has timestamps
+    (compiler.autotune), and takes the kernels' defaults elsewhere.
 
     Plans are made, or taken from `cache`, when first needed; `notes` says what was not fused, `spent` the seconds of
     making them by part. Raises CompilerError and ModelError.

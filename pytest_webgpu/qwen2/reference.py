@@ -3,8 +3,8 @@
 The rule: our logits lie at most FACTOR times as far from a float64 run as transformers' own in the same dtype do; and
 where the two best tokens of the float64 run are further apart than twice that, the token must be equal.
 
-In q4 both runs read the dequantised weights, so that what 4 bits lose is not counted; and since transformers has no such
-dtype, its run is in f32 with keys and values held in f16, as ours are: a tighter bound than that of f16.
+In q4 both runs read the dequantised weights, so that what 4 bits lose is not counted; and since transformers has no
+such dtype, its run is in f32 with keys and values held in f16, as ours are: a tighter bound than that of f16.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from pytest_webgpu.qwen2.weights import whole
 FACTOR = 4.0
 _DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16}
 PEER = {"f32": "f32", "f16": "f16", "q4": "f16"}
-"""In which dtype transformers is timed beside each of ours: over the dequantised weights, where it has none of the kind.
-"""
+"""In which dtype transformers is timed beside each of ours: over the dequantised weights, where it has no such dtype."""
 
 
 def transformers_model(model: Model, dtype: str = "f32", device: str = "cpu", stored: str = "f32") -> Any:
