@@ -26,7 +26,7 @@ from pytest_webgpu.qwen2.weights import whole
 FACTOR = 4.0
 _DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16}
 PEER = {"f32": "f32", "f16": "f16", "q4": "f16"}
-"""In which dtype transformers is timed beside each of ours: over the dequantised weights, where it has no such dtype."""
+"""In which dtype transformers is timed beside ours: over the dequantised weights, where it has no such dtype."""
 
 
 def transformers_model(model: Model, dtype: str = "f32", device: str = "cpu", stored: str = "f32") -> Any:
