@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_webgpu.gate.fingerprint import Fingerprint
     from pytest_webgpu.gating import Gate
     from pytest_webgpu.gpu.adapters import Adapter
-    from pytest_webgpu.gpu.job import DeviceInfo, Runner
+    from pytest_webgpu.gpu.job import DeviceInfo, NoAdapter, Runner
     from pytest_webgpu.kernels.library import Library
     from pytest_webgpu.kernels.source import KernelSource
     from pytest_webgpu.ops.contract import Contract
@@ -42,13 +42,14 @@ class State:
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self.config, self.settings = config, settings
-        self._adapters: dict[Target, Adapter] = {}
+        self._adapters: dict[Target, Adapter | NoAdapter] = {}
         self._records: list[dict[str, Any]] = []
 
     @cached_property
     def targets(self) -> list[Target]:
         """Every implementation and backend that was asked for, `all` spelled out as those that are there."""
         from pytest_webgpu.gpu import adapters
+        from pytest_webgpu.gpu.job import NoAdapter
 
         asked = self.settings["implementation"]
         implementations = adapters.installed() if "all" in asked else asked
@@ -56,7 +57,11 @@ class State:
         for implementation in implementations:
             for backend in self.settings["backend"]:
                 if backend == "all":
-                    found = [a.info.backend for a in adapters.list_adapters(implementation)]
+                    try:
+                        with self._seen():
+                            found = [a.info.backend for a in adapters.list_adapters(implementation)]
+                    except NoAdapter:
+                        found = ["auto"]  # so that whoever asks for the adapter is told why there is none
                     pairs.update({(implementation, b): None for b in found})
                 else:
                     pairs[implementation, backend] = None
@@ -66,12 +71,19 @@ class State:
     def adapter(self, target: Target) -> Adapter:
         """The adapter of a target. Raises gpu.adapters.NoAdapter, whose message lists what there is."""
         from pytest_webgpu.gpu import adapters
+        from pytest_webgpu.gpu.job import NoAdapter
 
         if target not in self._adapters:
             asked = (target.backend, target.implementation, self.settings["adapter"])
             with self._seen():
-                self._adapters[target] = adapters.choose(*asked)
-        return self._adapters[target]
+                try:
+                    self._adapters[target] = adapters.choose(*asked)
+                except NoAdapter as error:  # a browser that does not start takes its time over that: once is enough
+                    self._adapters[target] = error
+        found = self._adapters[target]
+        if isinstance(found, NoAdapter):
+            raise found
+        return found
 
     def _seen(self) -> AbstractContextManager[None]:
         """What is printed inside reaches the terminal: the URL that somebody is to point a browser at."""
@@ -80,14 +92,20 @@ class State:
         return seen
 
     def require_targets(self) -> None:
-        """Raises pytest.UsageError when something that was asked for by name is not there."""
+        """Raises pytest.UsageError when something that was asked for by name is not there.
+
+        Of `all` implementations one may be here and of no use, an old browser say: its tests are skipped, and say why.
+        """
         from pytest_webgpu.gpu.job import NoAdapter
 
-        try:
-            for target in self.targets:
+        told = []
+        for target in self.targets:
+            try:
                 self.adapter(target)
-        except NoAdapter as error:
-            raise pytest.UsageError(str(error)) from None
+            except NoAdapter as error:
+                told.append(str(error))
+        if told and ("all" not in self.settings["implementation"] or len(told) == len(self.targets)):
+            raise pytest.UsageError("\n".join(dict.fromkeys(told)))
         if not self.targets:
             raise pytest.UsageError("no WebGPU adapter of any backend was found; see pytest --webgpu-list")
 

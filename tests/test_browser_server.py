@@ -94,6 +94,42 @@ def test_what_is_no_message_is_told(server, body):
     assert "no message" in session.inbox.get(timeout=5).reason
 
 
+@pytest.mark.parametrize(
+    ("length", "body"),
+    [("-5", b""), ("many", b""), ("9" * 40, b""), ("6", b"\2\0\0\0[]"), ("5", b"\1\0\0\0" b"3"),
+     ("22", b'\x12\0\0\0{"blob_sizes": 33}')],
+)  # fmt: skip
+def test_a_length_that_is_none_and_json_of_another_kind_are_told(server, length, body):
+    session = server.open()
+    head = f"POST /{session.token}/exchange HTTP/1.1\r\nX-Page: first\r\nContent-Length: {length}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as posting:
+        posting.sendall(head.encode() + body)
+        assert "the page sent" in session.inbox.get(timeout=5).reason
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [(b"PUT /{token}/exchange HTTP/1.1\r\n\r\n", b"501"), (b"OPTIONS /{token}/exchange HTTP/1.1\r\n\r\n", b"501"),
+     (b"GET /" + b"a" * 70000 + b" HTTP/1.1\r\n\r\n", b"414")],
+)  # fmt: skip
+def test_what_is_no_request_of_a_page_is_refused_without_a_word(server, request_, status):
+    token = server.open().token
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as stranger:
+        stranger.sendall(request_.replace(b"{token}", token.encode()))
+        answer = b"".join(iter(lambda: stranger.recv(65536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert (head.split()[1], body) == (status, b"")
+    assert server.session.inbox.empty()
+
+
+def test_connections_that_say_nothing_do_not_keep_the_page_out(server):
+    # where the system's queue for them is full, it lets a connection wait for a second and more
+    strangers = [socket.create_connection(("127.0.0.1", server.port), timeout=0.9) for _ in range(100)]
+    assert ask(server, "GET", f"/{server.open().token}/")[0].status == 200
+    for stranger in strangers:
+        stranger.close()
+
+
 def test_a_cut_result_and_a_closed_page_are_told(server):
     session = server.open()
     with socket.create_connection(("127.0.0.1", server.port)) as alive:

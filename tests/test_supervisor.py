@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pytest_webgpu.gpu import supervisor
 from pytest_webgpu.gpu.supervisor import Supervised, alive
 
 # A child that leaves the process group, as crash handlers do, and a parent of it that writes to its folder
@@ -92,4 +93,24 @@ def test_a_program_that_is_not_there_is_told():
     supervised = Supervised(["no-such-program"], reasons.put)
     assert reasons.get(timeout=20) == "it ended"
     assert "no-such-program" in supervised.log
+    supervised.stop()
+
+
+def test_no_room_for_a_folder_is_told(monkeypatch, capsys):
+    def full(prefix):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(supervisor.tempfile, "mkdtemp", full)
+    supervisor._supervise({"command": ["true"], "environment": {}, "files": {}})
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"exit": None, "log": "no folder could be made for it: [Errno 28] No space left on device"}
+
+
+def test_a_supervisor_that_is_killed_while_it_writes_is_told(monkeypatch, tmp_path):
+    script = tmp_path / "cut.py"
+    script.write_text("print('{\"pid\": 1', end='', flush=True)")
+    monkeypatch.setattr(supervisor, "__file__", str(script))
+    reasons = queue.Queue()
+    supervised = Supervised(["true"], reasons.put)
+    assert "its supervisor was killed" in reasons.get(timeout=20)
     supervised.stop()

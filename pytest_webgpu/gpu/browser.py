@@ -26,7 +26,7 @@ from pytest_webgpu.gpu.launch import find_browser, open_safari, start_browser
 from pytest_webgpu.gpu.limits import LimitsAsked, resolve
 from pytest_webgpu.gpu.named import Named
 from pytest_webgpu.gpu.native import FEATURES
-from pytest_webgpu.gpu.server import Message, Server, Session
+from pytest_webgpu.gpu.server import Gone, Message, Server, Session
 from pytest_webgpu.gpu.shader import from_text
 from pytest_webgpu.gpu.supervisor import Supervised
 from pytest_webgpu.gpu.wire import encode
@@ -136,7 +136,8 @@ class BrowserRunner:
             self._announce(self._server.url)
         self._session = session
         until = Deadline(START_DEADLINE if self._supervises else VISIT_DEADLINE)
-        self._hello = self._receive(until, "The browser's start").data["hello"]
+        what = f"The start of {self._program}" if self._supervises else f"The wait for a browser at {self._server.url}"
+        self._hello = self._receive(until, what, "hello").data["hello"]
         if "lack" in self._hello:
             self._end()
             raise NoAdapter(self._hello["lack"])
@@ -154,7 +155,7 @@ class BrowserRunner:
         limits, self.notes = resolve(hello["limits"], self._asked)
         features = [f for f in FEATURES if f in hello["features"] and f not in self._without]
         self._session.send({"open": {"limits": limits, "features": features}})
-        opened = self._receive(until, "Opening the device").data
+        opened = self._receive(until, "Opening the device", "limits").data
         if "error" in opened:
             self._end()
             raise _error(opened["error"])
@@ -165,7 +166,7 @@ class BrowserRunner:
     def _run_part(self, part: Numbered, named: Named, until: Deadline, result: Result) -> None:
         assert self._session is not None
         self._session.send(*encode([command for _, command in part]))
-        answer = self._receive(until, "The job")
+        answer = self._receive(until, "The job", "values")
         if error := answer.data.get("error"):
             raise self._failure(error, part, named)
         for (index, _), value in zip(part, answer.data["values"], strict=True):
@@ -189,8 +190,8 @@ class BrowserRunner:
             self._end()
         return error
 
-    def _receive(self, until: Deadline, what: str) -> Message:
-        """The page's next message. Whatever else happens ends the session."""
+    def _receive(self, until: Deadline, what: str, key: str) -> Message:
+        """The page's next message, with an error or with `key` in it. Whatever else happens ends the session."""
         assert self._session is not None
         try:
             while True:
@@ -199,22 +200,29 @@ class BrowserRunner:
                     break
                 except queue.Empty:
                     if not until.left:
-                        done = "the browser was killed" if self._supervises else "the page is to start afresh"
-                        message = f"{what} did not end in {until.seconds:g} s: {done}."
-                        raise DeadlineExceeded(message, seconds=until.seconds) from None
+                        raise self._expired(until, what) from None
             if isinstance(answer, Message):
-                return answer
-        except BaseException:  # an interrupt too: an answer may be on its way to the wrong question
-            self._end()
+                if key in answer.data or "error" in answer.data:
+                    return answer
+                answer = Gone("the page sent what is no answer")
+        except BaseException:  # an interrupt: an answer may be on its way to the wrong question
+            if self._session is not None:
+                self._end()
             raise
         process = self.process
         self._end()
-        reason, said = answer.reason, []
-        if process is not None:
-            said = process.log.splitlines()[-LOG_LINES:]
-            reason += "" if process.status is None else f"; the browser ended with status {process.status}"
-        lines = "".join(f"\n  {line}" for line in said)
-        raise RunnerDied(f"{what} lost its browser: {reason}.{lines}", reason=reason, log=said)
+        reason, said = answer.reason, _last_words(process)
+        if process is not None and process.status is not None:
+            reason += f"; the browser ended with status {process.status}"
+        raise RunnerDied(f"{what} lost its browser: {reason}.{_below(said)}", reason=reason, log=said)
+
+    def _expired(self, until: Deadline, what: str) -> DeadlineExceeded:
+        process, came = self.process, self._session is not None and self._session.page is not None
+        self._end()
+        said = _last_words(process)
+        done = "the browser was killed" if self._supervises else "the page is to start afresh" if came else "none came"
+        message = f"{what} did not end in {round(until.seconds, 1):g} s: {done}.{'' if came else _below(said)}"
+        return DeadlineExceeded(message, seconds=until.seconds, log=said)
 
     def _end(self) -> None:
         self.generation += 1
@@ -222,6 +230,15 @@ class BrowserRunner:
         if self.process is not None:
             self.process.stop()
             self.process = None
+
+
+def _last_words(process: Supervised | None) -> list[str]:
+    """The end of what a browser printed, once it has ended."""
+    return [] if process is None else process.log.splitlines()[-LOG_LINES:]
+
+
+def _below(lines: Sequence[str]) -> str:
+    return "".join(f"\n  {line}" for line in lines)
 
 
 def _parts(commands: Sequence[tuple[int, Command]]) -> Iterator[Numbered]:

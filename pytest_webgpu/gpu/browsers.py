@@ -8,15 +8,22 @@ from typing import cast
 
 from pytest_webgpu.gpu.adapters import Adapter
 from pytest_webgpu.gpu.browser import BrowserRunner, Name
+from pytest_webgpu.gpu.job import DeadlineExceeded, NoAdapter, RunnerDied
 from pytest_webgpu.gpu.limits import LimitsAsked
 
 _waiting: dict[str, tuple[Adapter, BrowserRunner]] = {}
 
 
 def browser_adapter(name: str) -> Adapter:
-    """The adapter of a browser, which is started. Features and limits are all that the adapter has."""
+    """The adapter of a browser, which is started. Features and limits are all that the adapter has.
+
+    Raises NoAdapter where the browser is missing, does not start or never gets to its page.
+    """
     if name not in _waiting:
-        runner = BrowserRunner(cast(Name, name), limits="max")
+        try:
+            runner = BrowserRunner(cast(Name, name), limits="max")
+        except (RunnerDied, DeadlineExceeded) as error:
+            raise NoAdapter(f"{name} cannot be used. {error.message}") from error
         kind = "cpu" if runner.info.software else "unknown"
         _waiting[name] = Adapter(runner.info, kind, browser=name), runner
         atexit.register(runner.close)

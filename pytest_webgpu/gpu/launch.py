@@ -140,4 +140,7 @@ def open_safari(url: str) -> None:
     """Opens `url` in Safari, which cannot be started apart from the user's own. Raises NoAdapter elsewhere."""
     if sys.platform != "darwin":
         raise NoAdapter("Safari needs macOS. From another machine, point it at the URL of implementation 'url'.")
-    subprocess.run(["open", "-a", "Safari", url], check=True)
+    try:
+        subprocess.run(["open", "-a", "Safari", url], check=True, capture_output=True, text=True)
+    except subprocess.CalledProcessError as error:
+        raise NoAdapter(f"Safari cannot be opened: {error.stderr.strip()}") from error

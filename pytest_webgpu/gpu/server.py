@@ -123,6 +123,7 @@ class Server:
 class _Http(http.server.ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128  # with five a stranger's burst of connections delays the page's own by seconds
     allow_reuse_address = False  # on Windows it would let another server take the port
     owner: Server
 
@@ -189,6 +190,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             session.gone(f"the transfer of the job was cut ({error})")
             self.close_connection = True
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the library itself refuses (other methods, lines too long): as everything else, without a word."""
+        self._refuse(code)
+
     def log_message(self, format: str, *args: Any) -> None:
         """Silent: the terminal is pytest's."""
 
@@ -203,7 +208,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _receive(self, session: Session) -> bool:
         """Reads the request's body into the session's inbox; an empty one says only that the page is idle."""
-        body = bytearray(int(self.headers.get("Content-Length", 0)))
+        length = self.headers.get("Content-Length", "0")
+        try:
+            body = bytearray(int(length))
+        except (ValueError, OverflowError, MemoryError) as error:
+            session.gone(f"the page sent a body of {length[:30]} bytes ({type(error).__name__})")
+            return False
         view, got = memoryview(body), 0
         try:
             while got < len(body) and (count := self.rfile.readinto(view[got:])):
@@ -216,7 +226,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if body:
             try:
                 session.inbox.put(Message(*unpack(body)))
-            except (ValueError, KeyError) as error:
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
                 session.gone(f"the page sent what is no message ({error})")
                 return False
         return True

@@ -116,6 +116,8 @@ class Supervised:
         told = False
         with self.supervisor.stdout as lines:
             for line in lines:
+                if not line.endswith("\n"):  # it was killed while it wrote
+                    break
                 message = json.loads(line)
                 if "pid" in message:
                     self.pid, self.folder = message["pid"], message["folder"]
@@ -130,7 +132,11 @@ class Supervised:
 
 def _supervise(order: dict[str, Any]) -> None:
     parent = os.getppid()
-    folder = tempfile.mkdtemp(prefix=PREFIX)
+    try:
+        folder = tempfile.mkdtemp(prefix=PREFIX)
+    except OSError as error:
+        _say({"exit": None, "log": f"no folder could be made for it: {error}"})
+        return
     mark = Path(folder).name
     events: queue.Queue[None] = queue.Queue()
     pid = None

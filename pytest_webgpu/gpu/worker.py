@@ -189,7 +189,7 @@ class WorkerRunner:
         lines = list(self._stderr)
         said = "".join(f"\n  {line}" for line in lines)
         if deadline is not None:
-            message = f"{what} did not end in {deadline:g} s: its process was killed.{said}"
+            message = f"{what} did not end in {round(deadline, 1):g} s: its process was killed.{said}"
             return DeadlineExceeded(message, seconds=deadline, stderr=lines)
         reason = _reason(process.returncode)
         return RunnerDied(f"{what} ended its process: {reason}.{said}", reason=reason, stderr=lines)
