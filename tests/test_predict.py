@@ -2,10 +2,20 @@
 
 import pytest
 
+from pytest_webgpu.compiler.fuse import FUSIONS
 from pytest_webgpu.gpu import open_runner
 from pytest_webgpu.gpu.adapters import choose
+from pytest_webgpu.performance.ablation import Level, measure_ablation
 from pytest_webgpu.performance.model import Token
-from pytest_webgpu.performance.predict import Parts, kernels_seconds, measure_parts, predict
+from pytest_webgpu.performance.predict import (
+    Beside,
+    Parts,
+    finding,
+    kernels_seconds,
+    measure_parts,
+    predict,
+    predict_rung,
+)
 from pytest_webgpu.performance.roofline import Roofline
 from pytest_webgpu.performance.stats import Estimate, Fit
 from pytest_webgpu.performance.work import Work
@@ -36,8 +46,33 @@ def test_the_longer_of_host_and_device_is_what_a_token_takes():
                                                       "flops": 5e-5})  # fmt: skip
     assert ways["kernels"].predicted == pytest.approx(0.801e-3)
     assert ways["kernels"].error == pytest.approx(-0.199)
+    own = predict(PARTS, TOKEN, 1e-3, tokens=100, kernels=0.8e-3, api=line(1e-4, 9e-6))["kernels"]
+    assert own.parts == pytest.approx({"wait": 1e-6, "host": 20e-6 + 150 * 9e-6})
     many = Token(1000, Work(0, 0))
     assert predict(PARTS, many, 1e-3, tokens=100)["overlapped"].parts == pytest.approx({"wait": 1e-6, "host": 3.02e-3})
+
+
+def test_the_host_is_measured_between_the_rounds_that_it_predicts():
+    runner = open_runner(choose())
+    beside = Beside(runner, every=2)
+    try:
+        levels = [Level("none", ()), Level("all", tuple(FUSIONS))]
+        found = measure_ablation(runner, find_model("tiny"), "f32", levels, new_tokens=4, rounds=5, between=beside.take)
+        then = beside.parts(PARTS)
+        assert len(beside.submits) == 3
+        assert then.roofline == PARTS.roofline
+        assert 0 < then.api.b.value
+        assert then.line != PARTS.line
+        for index, rung in enumerate(found.rungs):
+            assert beside.api(index).b.value > 0
+            assert beside.api(index).counts[-1] % rung.dispatches == 0
+            assert all(0 < host <= token for host, token in zip(rung.host, rung.token, strict=True))
+            told = finding(found, rung, *predict_rung(then, found, rung), beside.device(index))
+            assert told["host"] > 0
+            assert (told["device"] is None) == ("timestamp-query" not in runner.info.features)
+    finally:
+        beside.close()
+        runner.close()
 
 
 def test_on_the_adapter_of_this_machine():

@@ -48,7 +48,8 @@ def levels(fusions: str = "all") -> list[Level]:
 
 @dataclass(frozen=True)
 class Rung:
-    """A level as measured. Seconds by round: of a token without the first, and to the first token.
+    """A level as measured. Seconds by round: of a token without the first, the host's share in that (encoding and
+    submitting), and to the first token.
 
     `gain` and `gain_on_none`: how many times as long the level before, and the unfused plan, took, paired (None for
     the first). `apart`: the largest distance of a logit from the unfused plan's over `compared` tokens, those up to the
@@ -58,6 +59,7 @@ class Rung:
     level: Level
     dispatches: int
     token: tuple[float, ...]
+    host: tuple[float, ...]
     first_token: tuple[float, ...]
     gain: Comparison | None
     gain_on_none: Comparison | None
@@ -103,10 +105,12 @@ def measure_ablation(
     tuned: Mapping[Any, Any] | None = None,
     seed: int = 0,
     progress: Callable[[str], None] = lambda _: None,
+    between: Callable[[Sequence[Generator]], None] = lambda _: None,
 ) -> Ablation:
     """Times every level. Raises CompilerError, ModelError and GpuError as generation does.
 
-    A paired verdict needs `rounds` of 24; with fewer than 5 no gain is ever certain. `tuned` as Generator takes it.
+    `between` is called with the levels' generators after each round, for what is to be measured beside them. A paired
+    verdict needs `rounds` of 24; with fewer than 5 no gain is ever certain. `tuned` as Generator takes it.
     """
     prompt = model.drawn_prompt(prompt_tokens)
     with contextlib.ExitStack() as stack:
@@ -120,14 +124,15 @@ def measure_ablation(
             made.append(generator)
             firsts.append(generator.generate(prompt, new_tokens, logits=True))
         progress(f"{model.name} {dtype}: {len(made)} levels, {rounds} rounds, interleaved")
-        timed = interleaved(made, prompt, new_tokens, rounds, seed)
+        timed = interleaved(made, prompt, new_tokens, rounds, seed, between)
         notes, plans = [tuple(g.notes) for g in made], [g.plan(1) for g in made]
     rungs: list[Rung] = []
     for level, runs, first, told, plan in zip(chosen_levels, timed, firsts, notes, plans, strict=True):
         token = minima(runs, "decode_seconds", new_tokens - 1)
         before, none = (compare(token, rungs[at].token) if rungs else None for at in (-1, 0))
         rungs.append(Rung(
-            level, round(runs[0][0].counts_per_token["dispatches"]), token, minima(runs, "prefill_seconds", 1),
+            level, round(runs[0][0].counts_per_token["dispatches"]), token,
+            minima(runs, "encode_seconds", new_tokens - 1), minima(runs, "prefill_seconds", 1),
             before, none, tuple(first.tokens), *distance(firsts[0], first), told, plan,
         ))  # fmt: skip
     return Ablation(model.name, dtype, prompt_tokens, new_tokens, tuple(rungs), firsts[0])
@@ -147,7 +152,8 @@ def _logits(generation: Generation) -> NDArray[Any]:
 
 
 def interleaved(
-    made: Sequence[Generator], prompt: Sequence[int], new_tokens: int, rounds: int, seed: int
+    made: Sequence[Generator], prompt: Sequence[int], new_tokens: int, rounds: int, seed: int,
+    between: Callable[[Sequence[Generator]], None] = lambda _: None,
 ) -> list[list[list[Generation]]]:
     """By generator and round: SAMPLES_A_ROUND generations, those of all generators in random order within the round."""
     runs: list[list[list[Generation]]] = [[[] for _ in range(rounds)] for _ in made]
@@ -157,6 +163,7 @@ def interleaved(
         order.shuffle(turns)
         for index in turns:
             runs[index][round_].append(made[index].generate(prompt, new_tokens))
+        between(made)
     return runs
 
 

@@ -2,7 +2,10 @@
 
 `sum` adds the parts up: fixed + b dispatches + bytes / bandwidth + flops / rate. Generation submits one token while the
 device runs those before it, so `overlapped` takes the longer of the host's and the device's share. `kernels` does the
-same with each kernel's own device time at its shape in the place of bytes and flops.
+same with each kernel's own device time at its shape in the place of bytes and flops, and the API's own cost of the
+plan's pipelines and bind groups in the place of that of one kernel's.
+
+What the host takes is sampled between the rounds of the tokens that it predicts: a host has more than one speed.
 
     python -m pytest_webgpu.performance.predict --models qwen2.5-0.5b --dtypes f32 f16 --out FILE.json
 """
@@ -11,8 +14,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,12 +38,15 @@ from pytest_webgpu.performance.kernel import time_kernels
 from pytest_webgpu.performance.model import CostModel, Prediction, Token
 from pytest_webgpu.performance.prepare import prepared
 from pytest_webgpu.performance.roofline import Roofline, measure_roofline
-from pytest_webgpu.performance.stats import Fit, cost
+from pytest_webgpu.performance.stats import Fit, MeasurementError, fit
 from pytest_webgpu.qwen2.config import find_model
+from pytest_webgpu.qwen2.generate import Generator
 
 REPEATS = 256  # dispatches in the pass whose device time is taken
 ROUNDS, WARM_UP = 15, 75  # a device that was idle begins at a low clock
 KERNEL_SECONDS = 2e-3  # of device time that a pass of one kernel is to last
+COUNTS = (1, 100, 500, 1000)  # dispatches of a sample between rounds
+PHASES = 20  # dispatches whose phases are taken between rounds
 
 
 @dataclass(frozen=True)
@@ -81,10 +88,9 @@ def measure_parts(runner: Runner, *, rounds: int = ROUNDS, budget: float = 1.5, 
         )
         value = runner.run(Job((Measure(variants, seed, warm_up_seconds=1.0),)), deadline=60 + 4 * budget).values[0]
         assert value is not None
-        line, api = (cost((r, n, k, s) for i, r, n, k, s in value["samples"] if i == v) for v in (0, 1))
+        line, api = (_line((r, n, k, s) for i, r, n, k, s in value["samples"] if i == v) for v in (0, 1))
         phases = (runner.run(Job((MeasurePhases(base.program, 100),))).values[0] or {})["phases"]
-        each = {name: median(seconds) for name, seconds in phases.items()}
-        submit = sum(each[name] for name in ("encoder", "pass-begin", "pass-end", "finish", "submit"))
+        submit = _submit(phases)
         device = _device(runner, base.program) if FEATURE in runner.info.features else None
     finally:
         runner.run(Job((Drop((f"{PREFIX}*",)),)))
@@ -93,9 +99,77 @@ def measure_parts(runner: Runner, *, rounds: int = ROUNDS, budget: float = 1.5, 
     return Parts(line, api, submit, device, measure_roofline(runner))
 
 
-def _device(runner: Runner, program: str, repeats: int = REPEATS, warm_up: int = WARM_UP) -> float:
+class Beside:
+    """Samples of the host's share, and of each plan's device time, between the rounds of measure_ablation: after one
+    round in `every`."""
+
+    def __init__(self, runner: Runner, every: int = 1) -> None:
+        self.runner, self.every, self.turn = runner, every, 0
+        self.samples: defaultdict[str, list[tuple[int, int, int, float]]] = defaultdict(list)
+        self.submits: list[float] = []
+        self.devices: defaultdict[str, list[float]] = defaultdict(list)
+        prepare(runner, [Setup()])
+
+    def take(self, generators: Sequence[Generator]) -> None:
+        """A round of each: `between` of measure_ablation."""
+        self.turn += 1
+        if (self.turn - 1) % self.every:
+            return
+        program = Setup().program
+        variants = [Variant("line", program, "one-pass", COUNTS, rounds=1, budget_seconds=1.0),
+                    Variant("api", program, "one-pass", COUNTS, rounds=1, budget_seconds=1.0, zero_workgroups=True)]
+        plans = [g.session.program(g.plan(1), "body") for g in generators]
+        for index, (generator, body) in enumerate(zip(generators, plans, strict=True)):
+            whole = generator.plan(1).dispatches  # in whole tokens, since a plan's dispatches differ
+            counts = (1, *(whole * -(-n // whole) for n in COUNTS[2:]))
+            variants.append(Variant(
+                f"plan {index}", body, "one-pass", counts, rounds=1, budget_seconds=1.0, zero_workgroups=True
+            ))  # fmt: skip
+        job = Job((Measure(tuple(variants), self.turn, warm_up_seconds=0.0), MeasurePhases(program, PHASES)))
+        timed, phases = (value or {} for value in self.runner.run(job, deadline=60 + 2 * len(variants)).values)
+        for index, _, n, repeats, seconds in timed["samples"]:
+            self.samples[variants[int(index)].label].append((self.turn, int(n), int(repeats), seconds))
+        self.submits.append(_submit(phases["phases"]))
+        if FEATURE in self.runner.info.features:
+            for index, body in enumerate(plans):
+                self.devices[f"plan {index}"].append(_device(self.runner, body, 1, warm_up=1, rounds=2))
+
+    def parts(self, before: Parts) -> Parts:
+        """The parts, with what the host takes as it was between the rounds. MeasurementError where that is no line."""
+        line, api = _line(self.samples["line"]), _line(self.samples["api"])
+        device = before.device if FEATURE in self.runner.info.features else max(0.0, line.b.value - api.b.value)
+        return replace(before, line=line, api=api, submit=median(self.submits), device=device)
+
+    def api(self, index: int) -> Fit:
+        """Of the plan of the generator of that index, with zero workgroups: b is the host's share of a dispatch."""
+        return _line(self.samples[f"plan {index}"])
+
+    def device(self, index: int) -> float | None:
+        """Seconds that the device takes for a token of that plan, where it can say so."""
+        seconds = self.devices.get(f"plan {index}")
+        return median(seconds) if seconds else None
+
+    def close(self) -> None:
+        self.runner.run(Job((Drop((f"{PREFIX}*",)),)))
+
+
+def _line(samples: Iterable[tuple[int, int, int, float]]) -> Fit:
+    """A few rounds may be lost in the noise (of two slopes so small, one is the host's); not their median."""
+    line = fit(samples)
+    if line.b.value <= 0:
+        raise MeasurementError("a dispatch shows no cost: lost in the noise")
+    return line
+
+
+def _submit(phases: Mapping[str, Sequence[float]]) -> float:
+    return sum(median(phases[name]) for name in ("encoder", "pass-begin", "pass-end", "finish", "submit"))
+
+
+def _device(
+    runner: Runner, program: str, repeats: int = REPEATS, warm_up: int = WARM_UP, rounds: int = ROUNDS
+) -> float:
     """Seconds of the device for the program once, in a pass that holds it `repeats` times."""
-    value = runner.run(Job((MeasureDeviceTime(program, ROUNDS + warm_up, repeats),)), deadline=300).values[0]
+    value = runner.run(Job((MeasureDeviceTime(program, rounds + warm_up, repeats),)), deadline=300).values[0]
     assert value is not None
     return float(median(one for (one,) in value["seconds"][warm_up:]))
 
@@ -123,9 +197,12 @@ def kernels_seconds(runner: Runner, plan: Plan, kernels: Sequence[KernelSource],
 
 
 def predict(
-    parts: Parts, token: Token, measured: float, tokens: int, kernels: float | None = None
+    parts: Parts, token: Token, measured: float, tokens: int, kernels: float | None = None, api: Fit | None = None
 ) -> Mapping[str, Prediction]:
-    """By way: a prediction of a token of `measured` seconds, in a run of `tokens` with one wait at its end."""
+    """By way: a prediction of a token of `measured` seconds, in a run of `tokens` with one wait at its end.
+
+    `kernels`: seconds of the plan's kernels on the device; `api`: the line of the plan with zero workgroups.
+    """
     wait = max(0.0, parts.line.a.value) / tokens
     host = parts.host(token.dispatches)
     work = {
@@ -138,24 +215,29 @@ def predict(
         "overlapped": {"wait": wait, **_longer(host, device)},
     }
     if kernels is not None:
-        ways["kernels"] = {"wait": wait, **_longer(host, {"kernels": kernels})}
+        own = host if api is None else parts.submit + api.b.value * token.dispatches
+        ways["kernels"] = {"wait": wait, **_longer(own, {"kernels": kernels})}
     return {way: Prediction(seconds, measured) for way, seconds in ways.items()}
 
 
 def predict_rung(
-    parts: Parts, of: Ablation, rung: Rung, kernels: float | None = None
+    parts: Parts, of: Ablation, rung: Rung, kernels: float | None = None, api: Fit | None = None
 ) -> tuple[Token, Mapping[str, Prediction]]:
     """What a token of a measured level issues and does, halfway through the run, and its predictions."""
     decoded = of.new_tokens - 1
     token = plan_work.token(rung.plan, of.prompt_tokens + decoded // 2)
-    return token, predict(parts, token, median(rung.token), decoded, kernels)
+    return token, predict(parts, token, median(rung.token), decoded, kernels, api)
 
 
-def finding(of: Ablation, rung: Rung, token: Token, ways: Mapping[str, Prediction]) -> dict[str, Any]:
-    """As a test run or a file keeps it; seconds."""
+def finding(
+    of: Ablation, rung: Rung, token: Token, ways: Mapping[str, Prediction], device: float | None = None
+) -> dict[str, Any]:
+    """As a test run or a file keeps it; seconds. `host` and `device`, measured of the token itself, say which of the
+    two a prediction misses."""
     return {
         "model": of.model, "dtype": of.dtype, "level": rung.level.name, "dispatches": token.dispatches,
         "bytes": token.work.bytes, "flops": token.work.flops, "measured": median(rung.token),
+        "host": median(rung.host), "device": device,
         "ways": {way: {"predicted": p.predicted, "error": p.error, "parts": dict(p.parts)} for way, p in ways.items()},
     }  # fmt: skip
 
@@ -181,20 +263,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for dtype in asked.dtypes:
             for level in asked.levels:
                 chosen_ = [Level(level, tuple(sorted(chosen(level))))]
+                beside = Beside(runner)
                 of = measure_ablation(
                     runner, find_model(name), dtype, chosen_, prompt_tokens=asked.prompt, new_tokens=asked.new,
-                    rounds=asked.rounds, library=library, tuned={} if asked.no_tune else None,
+                    rounds=asked.rounds, library=library, tuned={} if asked.no_tune else None, between=beside.take,
                 )  # fmt: skip
-                rung = of.rungs[0]
+                beside.close()
+                rung, then = of.rungs[0], beside.parts(parts)
                 kernels = kernels_seconds(runner, rung.plan, library.all(), asked.prompt + asked.new // 2)
-                token, ways = predict_rung(parts, of, rung, kernels)
-                found.append(finding(of, rung, token, ways))
+                token, ways = predict_rung(then, of, rung, kernels, beside.api(0))
+                found.append({**finding(of, rung, token, ways, beside.device(0)), "host parts": str(then)})
                 told = ", ".join(f"{way} {1e3 * p.predicted:.3f} ({p.error:+.1%})" for way, p in ways.items())
                 print(f"{name} {dtype} {level}: {token.dispatches} dispatches, {token.work.bytes / 1e6:.0f} MB, "
-                      f"{1e3 * median(rung.token):.3f} ms; predicted {told}", flush=True)  # fmt: skip
+                      f"{1e3 * median(rung.token):.3f} ms (host {1e3 * median(rung.host):.3f}, device "
+                      f"{_milliseconds(beside.device(0))}); predicted {told}; {then}; the plan's own API cost "
+                      f"{1e6 * beside.api(0).b.value:.2f} us a dispatch", flush=True)  # fmt: skip
                 if asked.out:
                     asked.out.write_text(json.dumps(found, indent=1) + "\n")
     runner.close()
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "not known" if seconds is None else f"{1e3 * seconds:.3f}"
 
 
 def _longer(host: float, device: Mapping[str, float]) -> Mapping[str, float]:

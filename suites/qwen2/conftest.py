@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 from pytest_webgpu.gpu.job import Runner
 from pytest_webgpu.performance.ablation import levels, measure_ablation
+from pytest_webgpu.performance.predict import Beside
 from pytest_webgpu.plugin import state_of
 from pytest_webgpu.qwen2 import reference
 from pytest_webgpu.qwen2.config import find_model
@@ -48,11 +50,13 @@ def ladder(timed: None, webgpu_runner: Runner, model: str, dtype: str, pytestcon
     if webgpu_runner.info.software and model != "tiny":
         pytest.skip(f"NOT MEASURED: {model} with and without fusions takes hours on a software adapter")
     every = levels(",".join(state.settings["fusions"]))
-    found = measure_ablation(
-        webgpu_runner, find_model(model), dtype, every, library=state.kernels, progress=state.progress
-    )
+    with contextlib.closing(Beside(webgpu_runner, every=4)) as beside:
+        found = measure_ablation(
+            webgpu_runner, find_model(model), dtype, every, library=state.kernels, progress=state.progress,
+            between=beside.take,
+        )  # fmt: skip
     first, prompt = found.first, find_model(model).drawn_prompt(found.prompt_tokens)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     verdict = reference.judge(find_model(model), prompt, first.tokens, first.logits, dtype, device)
     assert verdict.ok, f"without fusions: {verdict}"
-    return Ladder(found, 2 * verdict.allowed)
+    return Ladder(found, 2 * verdict.allowed, beside)

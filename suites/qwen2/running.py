@@ -13,6 +13,7 @@ import pytest
 from pytest_webgpu.compiler.plan import Plan
 from pytest_webgpu.gpu.job import Runner
 from pytest_webgpu.performance.ablation import Ablation, Rung
+from pytest_webgpu.performance.predict import Beside
 from pytest_webgpu.qwen2.config import Model, find_model
 from pytest_webgpu.qwen2.generate import Generation, Generator
 from pytest_webgpu.state import State
@@ -90,10 +91,12 @@ class Running:
 
 @dataclass(frozen=True)
 class Ladder:
-    """`allowed`: how far two right plans' logits may lie apart, each within the rule of qwen2.reference."""
+    """`allowed`: how far two right plans' logits may lie apart, each within the rule of qwen2.reference. `beside`: what
+    the host and the device took for each level between the rounds."""
 
     measured: Ablation
     allowed: float
+    beside: Beside
 
     def rung(self, name: str) -> tuple[Rung, Rung | None]:
         """The level of that name, and the one before it."""

@@ -38,10 +38,12 @@ def test_prediction(
         state.progress(f"cost model: the kernels of {of.model} {of.dtype}, fusions {level}, each by itself")
         start = of.prompt_tokens + of.new_tokens // 2
         kernels = kernels_seconds(webgpu_runner, rung.plan, state.kernels.all(), start)
-    token, ways = predict_rung(parts, of, rung, kernels)
+    index, then = of.rungs.index(rung), ladder.beside.parts(parts)
+    token, ways = predict_rung(then, of, rung, kernels, ladder.beside.api(index))
+    found = finding(of, rung, token, ways, ladder.beside.device(index))
     state.record(
-        "prediction", **finding(of, rung, token, ways), adapter=info.adapter, backend=info.backend,
-        implementation=info.implementation, version=info.version, software=info.software, parts=str(parts),
+        "prediction", **found, adapter=info.adapter, backend=info.backend, implementation=info.implementation,
+        version=info.version, software=info.software, parts=str(then),
     )  # fmt: skip
     assert all(p.predicted > 0 for p in ways.values())
     assert token.dispatches == rung.dispatches, "the work is that of the plan, which issues what was counted"
