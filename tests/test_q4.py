@@ -135,3 +135,21 @@ def test_the_bound_tells_other_weights(stored):
     verdict = judge(TINY, prompt, logits.argmax(-1).tolist(), logits.numpy(), "q4")
     assert not verdict.ok
     assert verdict.ratio > 100
+
+
+@pytest.mark.parametrize("features", [(), ("subgroups",)], ids=["", "subgroups"])
+def test_every_fusion_of_f16_is_one_of_q4(features):
+    """The same ops in the same order, and one buffer of each weight for the prompt and for the tokens after it."""
+    names = set()
+    for tokens in (1, 16):
+        ops = {}
+        for dtype in ("f16", "q4"):
+            plan = build(step(tokens), Chooser(LIBRARY, device(features), dtype))
+            ops[dtype] = [s.op for s in plan.steps]
+        assert ops["q4"] == ops["f16"]
+        names |= {b.name for b in plan.buffers.values() if b.kind == "weight" and b.storage == "q4_32"}
+        of_weights = [s.kernel for s in plan.steps if "weight" in s.arguments and "linear" in s.op]
+        assert of_weights
+        assert all(".q4_32" in kernel for kernel in of_weights)
+        assert all((".subgroups" in kernel) == bool(features) for kernel in of_weights if tokens == 1)
+    assert len(names) == 1 + 2 * 4  # the table, and of a layer qkv, the output's, gate and up, down
