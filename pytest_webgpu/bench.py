@@ -53,7 +53,7 @@ def race(
         other = f"{name} of {against}" if against else name
         state.record(
             "race", mine=mine.key, other=other, verdict=c.verdict.value, ratio=c.ratio, low=c.low, high=c.high,
-            faster=c.faster, rounds=c.rounds, against=against, file=file, line=line,
+            p_within=c.p_within, faster=c.faster, rounds=c.rounds, against=against, file=file, line=line,
         )  # fmt: skip
         if against:
             told = f"{mine.key} takes {c.ratio:.3f} [{c.low:.3f}, {c.high:.3f}] of what {other} takes"

@@ -68,6 +68,17 @@ def test_rows_that_are_alike_are_counted() -> None:
     assert "47 more cannot tell" in text
 
 
+def test_a_paired_comparison_stands_by_its_verdict_among_the_rest() -> None:
+    race = {"mine": "add[f32] n=9", "other": "add[f32] of HEAD", "against": "HEAD", "ratio": 1.0, "low": 0.99,
+            "high": 1.01, "p_within": 0.04, "rounds": 24, "faster": False}  # fmt: skip
+    slower = {**race, "verdict": "worse", "ratio": 1.2, "low": 1.1, "high": 1.3}
+    records = [judgement("no baseline", ratio=None), Record("t", "race", {**race, "verdict": "cannot tell"}),
+               Record("u", "race", slower)]  # fmt: skip
+    rows = [line for line in github.summary(results(*records)).splitlines() if line.startswith("| ")]
+    assert [row.split(" | ")[0] for row in rows] == ["| verdict", "| ---", "| worse", "| cannot tell", "| no baseline"]
+    assert "p = 0.04 that it is within the limit, 0.01 is asked" in rows[3]
+
+
 def test_a_summary_is_never_too_long(tmp_path: Path) -> None:
     many = results(*(judgement("worse", f"b{i} {'x' * 200}") for i in range(6000)))
     path = tmp_path / "summary"

@@ -11,6 +11,7 @@ from pytest_webgpu.report.results import Results
 from pytest_webgpu.report.tables import Table
 
 ORDER = ("worse", "cannot tell", "no baseline", "better", "changed")
+UNKNOWN = ("cannot tell", "no baseline")
 SHOWN_ALIKE = 3  # rows that say no more than that something is not known: so many, then how many more
 
 
@@ -38,21 +39,21 @@ def counted(results: Results) -> str:
 
 def changed(results: Results) -> Table:
     """Only what is not as it was: worse first, then what cannot be told, then what got better."""
-    rows: list[tuple[str, ...]] = []
-    alike: Counter[str] = Counter()
-    found = sorted(((kind(j), j) for j in results.of("judgement")), key=lambda kj: ORDER.index(kj[0] or "changed"))
-    for what, j in found:
-        if what in ("cannot tell", "no baseline"):
-            alike[what] += 1
-            if alike[what] > SHOWN_ALIKE:
-                continue
-        if what:
-            rows.append((what, _named(j), _times(j["ratio"]), _limit(j["limit"]), j["reason"]))
+    told = [(what, (_named(j), _times(j["ratio"]), _limit(j["limit"]), j["reason"]))
+            for j in results.of("judgement") if (what := kind(j))]  # fmt: skip
     for race in _races(results):
         what = "better" if race["high"] < 1 else race["verdict"]
         if what != "not worse":
             interval = f"{race['low']:.3f} to {race['high']:.3f} in {race['rounds']} paired rounds"
-            rows.append((what, f"{race['mine']} against {race['other']}", _times(race["ratio"]), "1.030", interval))
+            if what == "cannot tell":
+                interval += f"; p = {race['p_within']:.2g} that it is within the limit, 0.01 is asked"
+            told.append((what, (f"{race['mine']} against {race['other']}", _times(race["ratio"]), "1.030", interval)))
+    rows: list[tuple[str, ...]] = []
+    alike: Counter[str] = Counter()
+    for what, cells in sorted(told, key=lambda row: ORDER.index(row[0])):
+        alike[what] += what in UNKNOWN
+        if alike[what] <= SHOWN_ALIKE:
+            rows.append((what, *cells))
     more = [f"{n - SHOWN_ALIKE} more {what}" for what, n in alike.items() if n > SHOWN_ALIKE]
     return Table("What changed", ("verdict", "what", "now/baseline", "limit", "why"), rows, "; ".join(more))
 
