@@ -91,6 +91,19 @@ class KernelFile(pytest.Module):
         return pytest.mark.parametrize("variant", range(len(names)), ids=names)(test)
 
 
+def cut(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """An error of ours says by itself what is wrong: of its traceback the frames of who called us are left."""
+    if not type(excinfo.value).__module__.startswith("pytest_webgpu."):
+        return
+    tb, last = excinfo.tb, None
+    while tb is not None:
+        if not tb.tb_frame.f_globals.get("__name__", "").startswith("pytest_webgpu."):
+            last = tb
+        tb = tb.tb_next  # type: ignore[assignment]
+    if last is not None:
+        last.tb_next = None
+
+
 def shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """A failure of a kernel file is what the check has to say, without Python's own frames."""
     if report.failed and call.excinfo is not None and item.getparent(KernelFile) is not None:

@@ -94,6 +94,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"webgpu: {', '.join(given)}"] if given else []
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    config = session.config  # only now has every conftest.py been read, which may bring ops
+    if config.stash[_SETTINGS]["op"] and session.items and not hasattr(config, "workerinput"):
+        state_of(config).require_op()
+
+
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     if config.option.collectonly or not any(needs_webgpu(item) for item in items):
         return []
@@ -140,6 +146,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    if needs_webgpu(item) and call.excinfo is not None:
+        from pytest_webgpu import collect
+
+        collect.cut(call.excinfo)
     report = yield
     if needs_webgpu(item):
         from pytest_webgpu import collect, gating

@@ -176,7 +176,6 @@ class State:
 
     def check(self, kernel: KernelSource, runner: Runner, op: str | None = None) -> Report:
         """Holds the kernel to its op (or to `op`) and records what came of it. Raises ConformanceFailure."""
-        __tracebackhide__ = True
         from pytest_webgpu.conformance.failure import ConformanceFailure
         from pytest_webgpu.kernels.errors import Refused
 
@@ -226,7 +225,6 @@ class State:
         `failures`: a folder in which a failure leaves what reproduces it without this project. `at`: one case alone,
         of normal data at these dims, which may be large.
         """
-        __tracebackhide__ = True
         from pytest_webgpu.conformance.check import check
         from pytest_webgpu.conformance.inputs import Case
         from pytest_webgpu.conformance.settings import Settings as HowMuch
@@ -257,6 +255,16 @@ class State:
                 asked = f"check({op!r})" if op else f"--webgpu-op={self.settings['op']}"
                 raise contract.ContractError(f"{asked}: {error}") from None
             raise kernel.header_error("op", str(error), "name one of these, or your own: module:function") from None
+
+    def require_op(self) -> None:
+        """Raises pytest.UsageError where `--webgpu-op` names none."""
+        from pytest_webgpu.ops import contract
+
+        assert self._ops_registered
+        try:
+            contract.load(self.settings["op"])
+        except contract.ContractError as error:
+            raise pytest.UsageError(f"--webgpu-op={self.settings['op']}: {error}") from None
 
     def _check_asked(self, kernel: KernelSource, op: str | None) -> None:
         """What is wrong with the question and not with the kernel, before the kernel is held to anything."""

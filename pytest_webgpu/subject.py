@@ -28,6 +28,7 @@ class Wgsl:
 
     def __call__(self, path: str | os.PathLike[str], **header: Any) -> Subject:
         """The kernel of a file: as given, else beside the test that runs, else among those that are shipped."""
+        __tracebackhide__ = True
         return Subject(self, self.state.read(self._find(Path(path)), **header).variants())
 
     def source(self, text: str, path: str | os.PathLike[str] | None = None, **header: Any) -> Subject:
@@ -42,6 +43,7 @@ class Wgsl:
         return Subject(self, [kernel])
 
     def _find(self, path: Path) -> Path:
+        __tracebackhide__ = True
         config = self.state.config
         test = Path(config.rootpath, os.environ.get("PYTEST_CURRENT_TEST", "").split("::")[0])
         folders = [config.invocation_params.dir, test.parent, resources.folder("wgsl")]

@@ -126,6 +126,11 @@ def test_many_workgroups() -> None:
     assert launch(get("rms_norm"), folded, DIMS, {}, spare=True).passes[0].workgroups == (4, 1, 1)
     with pytest.raises(KernelError, match=r'k\.wgsl:2: "rows" is 65536 workgroups.*\n.*fold2d\(rows\)'):
         launch(get("rms_norm"), norm(), dims, {})
+    second = parse_source(norm().text.replace('["rows"]', '["cols", "rows"]'))
+    with pytest.raises(KernelError, match=r'"rows" is 65536 workgroups') as refused:
+        launch(get("rms_norm"), second, dims, {})
+    assert "fold2d" not in str(refused.value)  # it stands first
+    assert 'requires = ["rows <= 65535"]' in str(refused.value)
 
 
 def test_spare_workgroups_only_where_dims_decide() -> None:

@@ -78,7 +78,6 @@ def check(contract: Contract, kernel: KernelSource, runner: Runner, *, settings:
     Raises ConformanceFailure when it is wrong, hangs or dies; KernelError where its header or bindings do not fit
     the op; CompileError where its WGSL does not compile.
     """
-    __tracebackhide__ = True
     with one_thread():
         return Check(contract, kernel, runner, settings or Settings()).run()
 
@@ -117,7 +116,6 @@ class Check:
         self.report = Report(contract.name, kernel.name, self.subject.adapter)
 
     def run(self) -> Report:
-        __tracebackhide__ = True
         try:
             if self.settings.replay is not None:
                 self.held_replayed(self.settings.replay)

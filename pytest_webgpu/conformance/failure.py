@@ -62,7 +62,7 @@ def describe(
 ) -> str:  # fmt: skip
     """The report of one failing case."""
     first = verdict.findings[0]
-    lines = [f"{subject.title} is wrong: {first.cause}", ""]
+    lines = [f"{first.cause}: {subject.title} is wrong", ""]  # pytest shows the first words alone
     lines += [f"  {f.cause}: {f.evidence}" for f in verdict.findings[:4]]
     element = verdict.worst
     if element is not None:

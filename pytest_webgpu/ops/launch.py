@@ -283,10 +283,11 @@ class _Meeting:
                 n += extra
                 counts += [min(n, MAX_WORKGROUPS), -(-n // MAX_WORKGROUPS)]
             elif n > MAX_WORKGROUPS:
-                raise KernelError(self.kernel.header.path, line,
-                                  f'"{e.text}" is {n} workgroups, more than WebGPU\'s {MAX_WORKGROUPS} a dimension',
-                                  f'write "fold2d({e.text})" and index by id.x + id.y * {MAX_WORKGROUPS}u, or state '
-                                  f'the limit: requires = ["{e.text} <= {MAX_WORKGROUPS}"]')  # fmt: skip
+                remedy = f'state the limit: requires = ["{e.text} <= {MAX_WORKGROUPS}"]'
+                if e is expressions[0] and len(expressions) < 3:  # fold2d takes two dimensions, the first ones
+                    remedy = f'write "fold2d({e.text})" and index by id.x + id.y * {MAX_WORKGROUPS}u, or {remedy}'
+                told = f'"{e.text}" is {n} workgroups, more than WebGPU\'s {MAX_WORKGROUPS} a dimension'
+                raise KernelError(self.kernel.header.path, line, told, remedy)
             else:
                 counts.append(min(n + extra, MAX_WORKGROUPS))
         x, y, z = (*counts, 1, 1)[:3]
