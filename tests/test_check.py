@@ -194,5 +194,6 @@ def test_a_failure_in_a_test_of_ones_own_shows_that_tests_line_and_not_our_frame
             wgsl("add.wgsl").check("nope")
     """)
     result = pytester.runpytest_inprocess()
-    result.stdout.fnmatch_lines(['>*wgsl("add.wgsl").check("nope")', "E *no op is named 'nope'*", "*.py:2: ContractError"])
+    shown = ['>*wgsl("add.wgsl").check("nope")', "E *no op is named 'nope'*", "*.py:2: ContractError"]
+    result.stdout.fnmatch_lines(shown)
     assert "state.py" not in result.stdout.str()
