@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ class Mutation:
     survivors: list[Mutant] = field(default_factory=list)
     equivalent: int = 0
     refused: int = 0
+    seconds: float = 0.0
 
     @property
     def killed(self) -> int:
@@ -44,7 +46,7 @@ class Mutation:
         return {
             "kernel": self.kernel, "op": self.op, "killed": self.killed, "causes": dict(self.causes),
             "survivors": [{"name": m.name, "diff": m.diff} for m in self.survivors],
-            "equivalent": self.equivalent, "refused": self.refused,
+            "equivalent": self.equivalent, "refused": self.refused, "seconds": self.seconds,
         }  # fmt: skip
 
 
@@ -52,7 +54,7 @@ def mutate(state: State, runner: Runner, variants: Sequence[KernelSource]) -> Mu
     """Runs the mutants of a file's variants and records their fate."""
     from pytest_webgpu.conformance.mutation import hunt
 
-    first = variants[0]
+    first, began = variants[0], time.perf_counter()
     scout = _scout(runner.info.implementation) if runner.info.software and SCOUT not in runner.info.adapter else None
     entries = read_equivalent(first.path.parent) if first.path else []
     found = Mutation(first.path.name.removesuffix(".wgsl") if first.path else first.name, first.header.op)
@@ -69,6 +71,7 @@ def mutate(state: State, runner: Runner, variants: Sequence[KernelSource]) -> Mu
                 found.survivors.append(fate.mutant)
             else:
                 found.refused += 1
+    found.seconds = time.perf_counter() - began
     state.record("mutants", **found.as_data())
     return found
 

@@ -29,6 +29,13 @@ def checked(op: str, passed: bool = True, headroom: float | None = 0.25) -> dict
     return {"kind": "conformance", "data": data}
 
 
+def mutated(kernel: str, op: str, told: int, missed: int) -> dict[str, Any]:
+    survivors = [{"name": f"{kernel}:{i}:term missing", "diff": f"---\n+++\n@@\n-a + b{i}\n+a"} for i in range(missed)]
+    data = {"kernel": kernel, "op": op, "killed": told, "causes": {"wrong value": told}, "survivors": survivors,
+            "equivalent": 2, "refused": 1, "seconds": 1.5}  # fmt: skip
+    return {"kind": "mutants", "data": data}
+
+
 @pytest.fixture
 def results() -> Results:
     found = Results()
@@ -73,6 +80,28 @@ def test_each_file_says_the_same(results: Results, tmp_path: Path) -> None:
     assert "| rms_norm | 1/1 | 50 | 0.25 |" in (tmp_path / "deep" / "b.md").read_text()
     assert "<td>llvmpipe (software)</td>" in (tmp_path / "c.html").read_text()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.json", "c.html", "deep"]
+
+
+def test_faults_that_were_told_by_op_and_in_all(results: Results, tmp_path: Path) -> None:
+    counted = [("sum", "sum", 40, 0), ("argmax", "argmax", 49, 1), ("argmax.split", "argmax", 30, 0),
+               ("cast", "cast", 0, 0)]  # fmt: skip
+    results.add(report("passed"), [mutated(*one) for one in counted])
+    lines = terminal.summary(results, 80)
+    start = next(i for i, line in enumerate(lines) if line.startswith("Faults made in kernels"))
+    assert [line.split() for line in lines[start + 1 : start + 9]] == [
+        ["op", "kernels", "faults", "told", "share", "least", "equivalent", "refused"],
+        ["argmax", "2", "80", "79", "98.8%", "98.0%", "4", "2"],
+        ["cast", "1", "0", "0", "none", "none", "2", "1"],
+        ["sum", "1", "40", "40", "100.0%", "100.0%", "2", "1"],
+        ["all", "4", "120", "119", "99.2%", "98.0%", "8", "4"],
+        ["not", "told:", "argmax:0:term", "missing"], ["-a", "+", "b0"], ["+a"],
+    ]  # fmt: skip
+    files.write(results, ["a.json"], tmp_path)
+    by_op = json.loads((tmp_path / "a.json").read_text())["mutants"]
+    assert list(by_op) == ["argmax", "cast", "sum", "all"]
+    assert by_op["all"] == {"kernels": 4, "faults": 120, "told": 119, "share": 119 / 120, "least": 0.98,
+                            "equivalent": 8, "refused": 4}  # fmt: skip
+    assert by_op["cast"]["share"] is None
 
 
 def test_a_bar_in_a_cell_does_not_break_the_table(results: Results) -> None:

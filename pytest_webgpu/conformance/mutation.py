@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_webgpu.kernels.kernel import KernelSource
 
 FULL, SCOUT = 1 << 18, 1 << 13  # invocations of the largest cases
+QUICK = 0.25  # seconds of the longest case on the scout, which compiles fast and runs slowly
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def hunt(
     """
     how = settings or Settings()
     with one_thread():
-        grounds = [_Ground(contract, kernel, r, how, SCOUT) for r in (scout,) if r is not None]
+        grounds = [_Ground(contract, kernel, r, how, SCOUT, QUICK) for r in (scout,) if r is not None]
         grounds = [g for g in grounds if g.fit] + [_Ground(contract, kernel, runner, how, FULL)]
         for mutant in mutants:
             yield _fate(kernel, mutant, grounds)
@@ -69,10 +71,11 @@ class _Ground:
     runner: Runner
     settings: Settings
     most: int
+    longest: float = math.inf
 
     @cached_property
     def trials(self) -> Trials:
-        return Trials(Check(self.contract, self.kernel, self.runner, self.settings), self.most)
+        return Trials(Check(self.contract, self.kernel, self.runner, self.settings), self.most, self.longest)
 
     @property
     def fit(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,9 @@ NARROW = 3  # workgroups in the first dimension of a folded grid: a few rows the
 JOB = 3e-3  # seconds of a job beside its kernels
 SHARED = 8  # cases that each tunable has besides its own
 PATIENCE, LEAST = 20, 1.5  # a copy hangs when it takes so many times as long as the kernel, and so many seconds
+SLOW_TO_COMPILE = 4  # the same of its compilation, which varies less
+UNSEEN = 10.0  # seconds that may take before one was seen: of the kernel itself the driver may have kept the outcome
+JOINED = 0.2  # seconds of trials that are run in one job: those behind the one that tells are run for nothing
 
 
 @dataclass(eq=False)
@@ -46,32 +50,48 @@ class Trial:
 
 @dataclass(eq=False)
 class Group:
-    """Trials that share their pipelines; `compiling` is what these cost, in seconds."""
+    """Trials that share their pipelines; `compiling` is what these cost, in seconds: as `seen` of a copy, or else of
+    the kernel itself."""
 
     trials: list[Trial]
     compiling: float = 0.0
+    seen: bool = False
 
     @property
     def worth(self) -> float:
         runs, kills = max(t.runs for t in self.trials), sum(t.kills for t in self.trials)
         return (kills + 0.5) / (runs + 1) / (self.compiling + min(t.seconds for t in self.trials) + JOB)
 
+    @property
+    def deadline(self) -> float:
+        """Seconds that the compilation of a copy may take."""
+        return LEAST + SLOW_TO_COMPILE * self.compiling if self.seen else max(UNSEEN, PATIENCE * self.compiling)
+
+    def compiled(self, seconds: float) -> None:
+        """Learns from a copy what its pipelines cost: the most so far."""
+        self.compiling, self.seen = max(self.compiling, seconds) if self.seen else seconds, True
+
     def jobs(self) -> Iterator[list[Trial]]:
-        """The worthiest trial first, alone; then ever more in one job."""
+        """The worthiest trial first, alone; then ever more in one job, while they take little time together."""
         ranked, start, size = sorted(self.trials, key=lambda t: -t.worth), 0, 1
         while start < len(ranked):
-            yield ranked[start : start + size]
-            start, size = start + size, size * 3
+            spent = list(itertools.accumulate(t.seconds for t in ranked[start : start + size]))
+            count = max(1, sum(seconds <= JOINED for seconds in spent))
+            yield ranked[start : start + count]
+            start, size = start + count, size * 3
 
 
 class Trials:
     """The cases of `check` that are light enough, each seen to pass with the kernel itself, and timed.
 
-    `most`: invocations of a case that is light enough. Raises ConformanceFailure where the kernel is wrong.
+    `most`: invocations of a case that is light enough, and `longest` the seconds that it may take. Raises
+    ConformanceFailure where the kernel is wrong.
     """
 
-    def __init__(self, check: Check, most: int) -> None:
+    def __init__(self, check: Check, most: int, longest: float = math.inf) -> None:
         self.check, self.kernel, self.session, self.most = check, check.kernel, check.session, most
+        self.longest = longest
+        self.known: dict[tuple[str, str], Mapping[str, Bounded]] = {}  # what is wanted of a case, by its inputs
         self.groups = [g for g in self._groups() if g.trials]
         self.last: tuple[Group, Trial] | None = None  # what told the copy before: it often tells its neighbour too
 
@@ -112,16 +132,32 @@ class Trials:
     def _group(self, cases: Sequence[Case], variants: tuple[Variant, ...]) -> Group:
         """Those of the cases that are light enough; the first in any case."""
         made = Group([])
+        slow: list[tuple[int, ...]] = []  # invocations and dims of cases that took too long
         for case in cases:
             planned = self._plan(case)
-            if made.trials and invocations(planned.launch) > self.most:
+            size = invocations(planned.launch), *case.dims.values()
+            if made.trials and size[0] > self.most:
                 break
-            trial = Trial(planned, self.check.wanted(planned), variants)
-            cold, trial.seconds = self._timed(trial), self._timed(trial)
+            if any(all(a >= b for a, b in zip(size, other, strict=True)) for other in slow):
+                continue
+            trial = Trial(planned, self._wanted(planned), variants)
+            trial.seconds = self._timed(trial)
+            if made.trials and trial.seconds > self.longest:
+                slow.append(size)
+                continue
             if not made.trials:
-                made.compiling = cold - trial.seconds
+                cold, trial.seconds = trial.seconds, self._timed(trial)
+                made.compiling = max(0.0, cold - trial.seconds)
             made.trials.append(trial)
         return made
+
+    def _wanted(self, planned: Planned) -> Mapping[str, Bounded]:
+        """The reference of a case, which is the same for all tunables."""
+        stored = sorted((a.name, a.dtype, a.storage) for a in planned.launch.arguments if a.role == "tensor")
+        key = replace(planned.case, tune={}).to_json(), str(stored)
+        if key not in self.known:
+            self.known[key] = self.check.wanted(planned)
+        return self.known[key]
 
     def _weight(self, case: Case) -> int:
         return invocations(self._plan(case).launch)
@@ -155,14 +191,17 @@ class Trials:
     def _told(self, kernel: KernelSource, trials: Sequence[Trial], group: Group) -> str:
         planned = [self._copied(t, kernel) for t in trials]
         pairs = [(p, t.variants) for p, t in zip(planned, trials, strict=True)]
-        deadline = max(LEAST, PATIENCE * sum(t.seconds for t in trials))
+        expected = sum(t.seconds for t in trials)
+        began, pipelines = time.perf_counter(), self.session.made
         try:
-            left = self.session.run(pairs, deadline, LEAST + PATIENCE * group.compiling)
+            left = self.session.run(pairs, max(LEAST, PATIENCE * expected), group.deadline)
         except (CompileError, ValidationError, LimitError):
             raise
         except GpuError as error:
             trials[0].runs, trials[0].kills = trials[0].runs + 1, trials[0].kills + 1
             return "hung" if isinstance(error, DeadlineExceeded) else "ended its process"
+        if self.session.made > pipelines:
+            group.compiled(max(0.0, time.perf_counter() - began - expected))
         for p, trial, ran in zip(planned, trials, left, strict=True):
             trial.runs += 1
             verdict = judge(p, ran, trial.wanted, self.check.deterministic)

@@ -12,14 +12,21 @@ from pytest_webgpu.report.tables import Table
 COLUMNS = ("op", "kernels", "faults", "told", "share", "least", "equivalent", "refused")
 
 
-def table(results: Results) -> Table:
-    """By op. `least`: the share of the kernel whose faults are told worst."""
+def totals(results: Results) -> dict[str, dict[str, Any]]:
+    """By op, then of all where there are several: counts of kernels, faults, told, equivalent and refused mutants;
+    `share` of the faults told, and `least` of those of one kernel (None where none is a fault)."""
     by_op: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for found in results.of("mutants"):
         by_op[found["op"]].append(found)
-    rows = [(op, *_row(kernels)) for op, kernels in sorted(by_op.items())]
-    if len(rows) > 1:
-        rows.append(("all", *_row(results.of("mutants"))))
+    made = {op: _total(kernels) for op, kernels in sorted(by_op.items())}
+    if len(made) > 1:
+        made["all"] = _total(results.of("mutants"))
+    return made
+
+
+def table(results: Results) -> Table:
+    """By op. `least`: the share of the kernel whose faults are told worst."""
+    rows = [(op, *map(_cell, total.values())) for op, total in totals(results).items()]
     note = "equivalent: changes nothing, by equivalent.toml; refused: no compiler takes it; neither counts"
     return Table("Faults made in kernels, and told by the checks", COLUMNS, rows, note)
 
@@ -40,11 +47,13 @@ def summary(results: Results) -> Iterator[str]:
             yield from (f"    {line}" for line in survivor["diff"].splitlines()[3:])
 
 
-def _row(kernels: list[dict[str, Any]]) -> tuple[str, ...]:
+def _total(kernels: list[dict[str, Any]]) -> dict[str, Any]:
     told, missed = [k["killed"] for k in kernels], [len(k["survivors"]) for k in kernels]
     shares = [t / (t + m) for t, m in zip(told, missed, strict=True) if t + m]
     faults = sum(told) + sum(missed)
-    return (
-        str(len(kernels)), str(faults), str(sum(told)), f"{sum(told) / faults:.1%}" if faults else "none",
-        f"{min(shares):.1%}" if shares else "none", *(str(sum(k[n] for k in kernels)) for n in COLUMNS[-2:]),
-    )  # fmt: skip
+    counts = len(kernels), faults, sum(told), sum(told) / faults if faults else None, min(shares, default=None)
+    return dict(zip(COLUMNS[1:], (*counts, *(sum(k[n] for k in kernels) for n in COLUMNS[-2:])), strict=True))
+
+
+def _cell(value: float | None) -> str:
+    return "none" if value is None else f"{value:.1%}" if isinstance(value, float) else str(value)
