@@ -45,6 +45,11 @@ def test_all_forms_of_a_fault(tmp_path: Path) -> None:
     assert ("guard: <= for <", "n is 8") in found
 
 
+def test_the_line_behind_tells_equal_lines_apart(tmp_path: Path) -> None:
+    assert "n is 8" in {r for _, r in reasons(tmp_path, ENTRY + 'next = ["sum*", "out*"]\n')}
+    assert {r for _, r in reasons(tmp_path, ENTRY + 'next = ["}"]\n')} == {None}
+
+
 def test_a_folder_without_the_file(tmp_path: Path) -> None:
     assert read_equivalent(tmp_path) == []
 

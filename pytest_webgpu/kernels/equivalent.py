@@ -6,6 +6,7 @@
     functions = ["main"]                       # those that the line stands in; all where absent
     faults = ["last element left out"]         # in full, or up to the colon
     lines = ["if (TILE_N > 2u) {"]             # the first changed line as it stands in the kernel, without comment
+    next = ["sum? = *"]                        # patterns of the line behind it; all where absent
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pytest_webgpu.kernels.kernel import KernelSource
 from pytest_webgpu.kernels.mutants import Mutant
 
 NAME = "equivalent.toml"
-_KEYS = {"reason", "kernels", "functions", "faults", "lines"}
+_KEYS = {"reason", "kernels", "functions", "faults", "lines", "next"}
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,15 @@ class Equivalent:
     functions: tuple[str, ...]
     faults: tuple[str, ...]
     lines: tuple[str, ...]
+    next: tuple[str, ...]
 
     def describes(self, kernel: KernelSource, mutant: Mutant) -> bool:
         stem = kernel.path.name.removesuffix(".wgsl") if kernel.path else ""
+        line, behind, *_ = map(plain, [*kernel.text.splitlines()[mutant.line - 1 : mutant.line + 1], ""])
         return (
             not {mutant.fault, mutant.fault.partition(":")[0]}.isdisjoint(self.faults)
-            and plain(kernel.text.splitlines()[mutant.line - 1]) in self.lines
+            and line in self.lines
+            and (not self.next or any(fnmatchcase(behind, pattern) for pattern in self.next))
             and (not self.functions or _function(kernel, mutant.line) in self.functions)
             and any(fnmatchcase(stem, pattern) for pattern in self.kernels)
         )
@@ -70,7 +74,7 @@ def read_equivalent(folder: Path) -> list[Equivalent]:
         if wrong:
             raise KernelError(path, 1, f"entry {number}: {wrong[0]}", f"an entry has {', '.join(sorted(_KEYS))}")
         found.append(Equivalent(entry["reason"], *(tuple(entry.get(key, default)) for key, default in (
-            ("kernels", ("*",)), ("functions", ()), ("faults", ()), ("lines", ())))))  # fmt: skip
+            ("kernels", ("*",)), ("functions", ()), ("faults", ()), ("lines", ()), ("next", ())))))  # fmt: skip
     return found
 
 
