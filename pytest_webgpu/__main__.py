@@ -45,7 +45,9 @@ def generate(asked: argparse.Namespace) -> int:
             print(text, end="", flush=True)
             said = count
         seconds = time.perf_counter() - began
-        print(f"\n{said} tokens in {seconds:.2f} s with start-up, on {runner.info.adapter}", file=sys.stderr)
+        weights = next(iter(generator.plans.values())).bytes("weight") / 1e6
+        took = f"{said} tokens in {seconds:.2f} s with start-up, on {runner.info.adapter}"
+        print(f"\n{took}; {weights:.1f} MB of weights in {asked.dtype}", file=sys.stderr)
         runner.close()
     except (ModelError, CompilerError, GpuError) as error:
         print(f"pytest_webgpu: {error}", file=sys.stderr)

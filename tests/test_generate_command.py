@@ -1,6 +1,7 @@
 """`python -m pytest_webgpu generate`: text from a folder, streamed, and what is said where that cannot be."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -33,17 +34,31 @@ def folder(tmp_path_factory):
     return path
 
 
-def test_the_text_is_that_of_the_reference(folder, capsys):
-    assert main(["generate", "--model", str(folder), "--dtype", "f32", "--new", "12", "Good day"]) == 0
-    said = capsys.readouterr().out.removesuffix("\n")
+@pytest.mark.parametrize(("dtype", "megabytes"), [("f32", "0.7"), ("q4", "0.1")])
+def test_the_text_is_that_of_the_reference(folder, capsys, dtype, megabytes):
+    assert main(["generate", "--model", str(folder), "--dtype", dtype, "--new", "12", "Good day"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.endswith(f"; {megabytes} MB of weights in {dtype}\n")
+    said = printed.out
     tokenizer = find_model(folder).tokenizer()
-    bare, tokens = transformers_model(TINY, "f64"), tokenizer("Good day").input_ids
+    bare, tokens = transformers_model(TINY, "f64", stored=dtype), tokenizer("Good day").input_ids
     assert len(tokens) == 8
     with torch.inference_mode():
         for _ in range(12):
             tokens.append(int(bare(torch.tensor([tokens]), use_cache=False).logits[0, -1].argmax()))
     assert said == tokenizer.decode(tokens[8:], skip_special_tokens=True)
     assert said
+
+
+def test_a_model_that_has_no_q4_is_told(folder, tmp_path, capsys):
+    """Its rows are no whole blocks: the message says which, and what to take instead."""
+    other = tmp_path / "odd"
+    shutil.copytree(folder, other)
+    (other / "config.json").write_text(json.dumps({**TINY.config, "intermediate_size": 200}))
+    assert main(["generate", "--model", str(other), "--dtype", "q4", "Good day"]) == 2
+    said = capsys.readouterr().err
+    assert "down_proj.weight: rows of 200 weights are no whole number of blocks of 32" in said
+    assert "take f16 or f32" in said
 
 
 class Letters:

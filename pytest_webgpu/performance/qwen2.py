@@ -66,7 +66,7 @@ def measure_webgpu(
             f"first_token_{LONG_PROMPT}_ms": 1e3 * statistics.median(long),
             "counts_per_token": rounds[0].counts_per_token,
             "by_op_us": _by_op(runner, plan, program),
-            "weight_bytes": sum(b.size for b in plan.buffers.values() if b.kind == "weight"),
+            "weight_bytes": plan.bytes("weight"),
             "tokens": first.tokens,
             "same_tokens_each_round": all(r.tokens == first.tokens for r in rounds),
             "logits": first.logits,
@@ -178,8 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"  {verdict}", flush=True)
             for speed in measure_cuda(model, dtype, asked.prompt, asked.new, asked.cuda, asked.rounds):
                 row[f"cuda_{speed['method']}"] = speed
-                ratio = speed["token_ms"] / ours["token_ms"]
-                print(f"  cuda {speed['method']}: {_brief(speed)}; webgpu is {ratio:.2f} x as fast", flush=True)
+                print(f"  {beside(speed, ours, dtype)}", flush=True)
             report["rows"].append(row)
             if asked.out:
                 asked.out.write_text(json.dumps(report, indent=1) + "\n")
@@ -187,9 +186,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def beside(speed: dict[str, Any], ours: dict[str, Any], dtype: str) -> str:
+    """The line of a torch method; what it computes in is named where it has no such dtype as ours."""
+    kind = "" if reference.PEER[dtype] == dtype else f" in {reference.PEER[dtype]}, having no {dtype}"
+    ratio = speed["token_ms"] / ours["token_ms"]
+    return f"cuda {speed['method']}{kind}: {_brief(speed)}; webgpu is {ratio:.2f} x as fast"
+
+
 def _brief(row: dict[str, Any]) -> str:
-    shown = {k: v for k, v in row.items() if isinstance(v, float)}
-    return ", ".join(f"{k} {v:.3f}" for k, v in shown.items())
+    shown = [f"{k} {v:.3f}" for k, v in row.items() if isinstance(v, float)]
+    if "weight_bytes" in row:
+        shown.append(f"weights {row['weight_bytes'] / 1e6:.1f} MB")
+    return ", ".join([f"{1e3 / row['token_ms']:.1f} tokens/s", *shown])
 
 
 if __name__ == "__main__":

@@ -180,10 +180,11 @@ def generation(results: Results) -> Table:
                 f"{(found['new_tokens'] - 1) / found['decode_seconds']:.1f}",
                 f"{found['prefill_seconds'] * 1e3:.0f}",
                 str(found.get("dispatches_per_token", "")),
+                f"{found['weight_bytes'] / 1e6:.1f}" if "weight_bytes" in found else "",
                 "" if agreement is None else f"{'right' if agreement['ok'] else 'WRONG'} ({agreement['ratio']:.2f})",
             )
         )
-    columns = ("system", "on", "model", "tokens/s", "first token, ms", "dispatches a token", "tokens")
+    columns = ("system", "on", "model", "tokens/s", "first token, ms", "dispatches a token", "weights, MB", "tokens")
     note = "tokens: in brackets the logits' distance from float64 as a multiple of transformers' own; 4 is allowed"
     return Table("Qwen2.5", columns, rows, note)
 

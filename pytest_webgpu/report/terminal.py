@@ -89,8 +89,9 @@ def summary(results: Results, width: int) -> list[str]:
                      f"buffers took at most {found['peak_bytes'] / 1e6:.1f} MB{driver}")  # fmt: skip
     lines += [*_fusions(results), *_predictions(results)]
     lines += mutants.summary(results)
-    for system, on, model, speed, first, count, right in tables.generation(results).rows:
-        told = f", {count} dispatches a token, tokens {right or 'not checked'}" if count else f", on {on}"
+    for system, on, model, speed, first, count, weights, right in tables.generation(results).rows:
+        counted = f", {count} dispatches a token, {weights} MB of weights, tokens {right or 'not checked'}"
+        told = counted if count else f", on {on}"
         lines.append(f"{model}: {speed} tokens/s, first token {first} ms{told} ({system})")
     for s in results.of("swap"):
         lines.append(f"{s['model']} {s['dtype']} with {', '.join(s['kernels'])} in {s['steps']} of a token's steps: "

@@ -66,6 +66,7 @@ def test_tokens_a_second(timed: None, running: Running, benchmark: Any) -> None:
         dispatches_per_token=round(counts["dispatches"]), counts_per_token=counts,
         encode_seconds=statistics.median(g.encode_seconds for g in rounds), adapter=device.adapter,
         backend=device.backend, implementation=device.implementation, version=device.version, software=device.software,
+        weight_bytes=running.decode.bytes("weight"),
     )  # fmt: skip
     names = {"dtype": running.dtype, "model": running.model.name}
     info, how = device, f"prompt {len(running.prompt)}, fusions {running.fusions}"
