@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pytest_webgpu.conformance.packing import round_to
 from pytest_webgpu.conformance.patterns import BESIDE, INDEPENDENT, PATTERNS, WILD
-from pytest_webgpu.conformance.sizes import along, table
+from pytest_webgpu.conformance.sizes import LONG, along, table
 from pytest_webgpu.kernels.errors import KernelError, listing, nearest
 from pytest_webgpu.kernels.expression import parse
 from pytest_webgpu.ops.contract import Below, Contract, TensorArg
@@ -130,6 +130,8 @@ def fixed_cases(contract: Contract, kernel: KernelSource, software: bool = False
     axis = along(contract)
     wide = max(fixed or drawn, key=lambda names: min(names[axis], WIDE))
     chosen += [(wide, p) for p in patterns if (wide, p) not in chosen]
+    far = [n for n in fixed if max(n[d] for d in contract.dims) >= LONG and n is not wide]
+    chosen += [(n, "normal") for n in far if (n, "normal") not in chosen]  # beside wild data a small term is lost
     if sizes.long is not None:
         chosen.append((sizes.long, "equal"))
     while len(chosen) < len(tunes):
@@ -141,6 +143,9 @@ def fixed_cases(contract: Contract, kernel: KernelSource, software: bool = False
         )
         for i, (names, pattern) in enumerate(chosen)
     ]  # fmt: skip
+    if sizes.joint is not None and len(tunes) > 1:
+        first = {n: values[0] for n, values in floats.items()}
+        made += [_case(contract, sizes.joint, "normal", i, first, tune) for i, tune in enumerate(tunes)]
     if sizes.folded is not None and not quick:
         names, tune = sizes.folded
         made.append(_case(contract, names, "normal", 1, {n: values[0] for n, values in floats.items()}, tune))

@@ -20,7 +20,7 @@ from pytest_webgpu.ops.contract import Contract
 if TYPE_CHECKING:
     from pytest_webgpu.kernels.kernel import KernelSource
 
-FULL, SCOUT = 1 << 18, 1 << 13  # invocations of the largest cases
+FULL, SCOUT = 1 << 20, 1 << 13  # invocations of the largest cases
 QUICK = 0.25  # seconds of the longest case on the scout, which compiles fast and runs slowly
 
 

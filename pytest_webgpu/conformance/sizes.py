@@ -29,8 +29,9 @@ FOR_EACH, IN_TURN = (1, 3, LONG), (5, 13, 61, 127, 257, 896, 1029, 4099, 4864, 1
 """Sizes of the fixed cases: every dim has the first and those beside the workgroup's, one dim each of the others."""
 ALL_AT_ONCE = (1, 3, 68)
 """Of every dim in one fixed case each: odd counts of elements, a tile of 64 and part of another in all directions."""
+SEVERAL = 13  # more than a workgroup makes of any dim in gemv kernels (8), and not a multiple of that
 BEYOND_F16 = 80_000  # so many ones are beyond f16's largest number, 65,504, by more than their sum may be off
-REACH = 16  # how far from a telling size one is looked for that the kernel's conditions allow
+REACH = 32  # how far from a telling size one is looked for that the kernel's conditions allow
 SCALARS = (0, 1, 2, 3, 5, 17, 64, 127)
 BUDGET = 1 << 17
 """Most elements (multiply-adds, for a product) of a drawn case; a fixed one may have 16 times as many."""
@@ -55,12 +56,14 @@ class Table:
 
     `long`: rows so long that a sum of ones is beyond what f16 holds, where the kernel takes such.
     `folded`: of a kernel that says fold2d, the least that does not fit one dimension, and tunables that make it cheap.
+    `joint`: long rows and several of them, and of all else: whatever a tunable says, each lane has something to do.
     """
 
     fixed: tuple[Names, ...]
     drawn: tuple[Names, ...]
     long: Names | None
     folded: tuple[Names, dict[str, int]] | None
+    joint: Names | None
 
 
 _tables: dict[tuple[Contract, str, str, str, bool], Table] = {}
@@ -80,7 +83,7 @@ def table(contract: Contract, kernel: KernelSource, software: bool = False) -> T
                 "where that is possible, list sizes: @op(draw={DIM: [..]})"
             )
         by_cost = sorted(drawn or fixed, key=source.cost)
-        _tables[key] = Table(tuple(fixed), tuple(by_cost), source.long(), source.folded())
+        _tables[key] = Table(tuple(fixed), tuple(by_cost), source.long(), source.folded(), source.joint())
     return _tables[key]
 
 
@@ -153,6 +156,14 @@ class _Sizes:
         names = None if size is None else self._kept(dim, size)
         light = names is not None and self.cost(names) <= 2 * BUDGET and self.fits(names)
         return names if light else None
+
+    def joint(self) -> Names | None:
+        dim = along(self.contract)
+        size = self._near(dim, LONG)
+        if size is None:
+            return None
+        names = self.complete(dict.fromkeys(self.contract.dims, SEVERAL) | {dim: size}, 16 * BUDGET, keep=dim)
+        return names if names is not None and self.fits(names) else None
 
     def folded(self) -> tuple[Names, dict[str, int]] | None:
         tune = {name: min(values) for name, values in self.kernel.header.tune.items()}
