@@ -52,6 +52,32 @@ def test_a_runtime_without_webgpu_is_told(monkeypatch, capsys):
     assert "the onnxruntime that is installed (9.9) has no WebGpuExecutionProvider, only CPUExecutionProvider" in said
 
 
+def test_a_runtime_that_finds_no_adapter_is_told(tmp_path):
+    """Nor is another provider taken in its place."""
+    asked = {}
+
+    def refuse(path, options, **more):
+        asked.update(more)
+        raise RuntimeError("Failed to get a WebGPU adapter: No supported adapters\n")
+
+    runtime = types.SimpleNamespace(__version__="9.9", SessionOptions=types.SimpleNamespace, InferenceSession=refuse)
+    with pytest.raises(NoPeer) as told:
+        Peer(runtime, tmp_path / "model.onnx", TINY, "f32", 16)
+    wanted = "ONNX Runtime 9.9 has no tiny f32 on WebGPU: Failed to get a WebGPU adapter: No supported adapters"
+    assert str(told.value) == wanted
+    assert asked == {"providers": [PROVIDER], "enable_fallback": 0}
+
+
+@with_peers
+def test_a_full_disk_is_told(monkeypatch, capsys):
+    def full(*rest):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(onnx_peer, "export", full)
+    assert onnx_peer.main(FEW) == 2
+    assert "No space left on device): TMPDIR names another place" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("wrong", [["--new", "1"], ["--prompt", "0"], ["--rounds", "1"], ["--dtype", "q4"]])
 def test_what_cannot_be_asked(wrong, capsys):
     with pytest.raises(SystemExit) as ended:

@@ -13,6 +13,7 @@ on WebGPU; 2 when a package, an adapter or a feature is missing, which is told.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -24,6 +25,8 @@ from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from pytest_webgpu.gpu import open_runner
 from pytest_webgpu.gpu.adapters import Adapter, choose, describe, list_adapters
@@ -47,6 +50,10 @@ METHOD = (
 )
 
 
+def reference_device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def peers_adapter(ours: Adapter) -> str:
     """What can be known of the adapter that ONNX Runtime runs on, which its Python interface does not tell."""
     names = {a.label for a in list_adapters(ours.info.implementation) if a.info.backend not in ("gl", "d3d11")}
@@ -68,7 +75,7 @@ def judged(peer: Peer, generator: Generator, prompt: Sequence[int], new: int) ->
     for at_once in (True, False):
         said = peer.generate(prompt, new, at_once, logits=True)
         assert said.logits is not None
-        verdict = judge(generator.model, prompt, said.tokens, said.logits, generator.dtype)
+        verdict = judge(generator.model, prompt, said.tokens, said.logits, generator.dtype, reference_device())
         if verdict.ok:
             break
         note = note or f"with the prompt in one step {verdict}"
@@ -128,26 +135,29 @@ def side_by_side(asked: argparse.Namespace) -> dict[str, Any]:
     runtime = require()
     model = find_model(asked.model)
     adapter = choose(asked.backend, asked.implementation, asked.adapter)
-    runner = open_runner(adapter, limits="max")
-    generator = Generator(model, runner, asked.dtype, asked.fusions, capacity=asked.prompt + asked.new)
-    with tempfile.TemporaryDirectory(prefix="pytest-webgpu-onnx-") as folder:
-        path = export(model, asked.dtype, generator.capacity, Path(folder))
-        peer = Peer(runtime, path, model, asked.dtype, generator.capacity)
-        prompt, new = model.drawn_prompt(asked.prompt), asked.new
-        ours = generator.generate(prompt, new, logits=True)
-        assert ours.logits is not None
-        verdict = judge(model, prompt, ours.tokens, ours.logits, asked.dtype)
-        theirs, peers_verdict, at_once, note = judged(peer, generator, prompt, new)
-        placed = peer.placement()
-        rounds = alternate(
-            {
-                "webgpu": lambda: generator.generate(prompt, new),
-                "onnx": lambda: peer.generate(prompt, new, at_once),
-            },
-            asked.rounds,
-        )
-        peer.close()
-    runner.close()
+    with (
+        contextlib.closing(open_runner(adapter, limits="max")) as runner,
+        tempfile.TemporaryDirectory(prefix="pytest-webgpu-onnx-", ignore_cleanup_errors=True) as folder,
+    ):
+        generator = Generator(model, runner, asked.dtype, asked.fusions, capacity=asked.prompt + asked.new)
+        try:
+            path = export(model, asked.dtype, generator.capacity, Path(folder))
+        except OSError as error:
+            raise NoPeer(f"the model cannot be written to {folder} ({error}): TMPDIR names another place") from error
+        with contextlib.closing(Peer(runtime, path, model, asked.dtype, generator.capacity)) as peer:
+            prompt, new = model.drawn_prompt(asked.prompt), asked.new
+            ours = generator.generate(prompt, new, logits=True)
+            assert ours.logits is not None
+            verdict = judge(model, prompt, ours.tokens, ours.logits, asked.dtype, reference_device())
+            theirs, peers_verdict, at_once, note = judged(peer, generator, prompt, new)
+            placed = peer.placement()
+            rounds = alternate(
+                {
+                    "webgpu": lambda: generator.generate(prompt, new),
+                    "onnx": lambda: peer.generate(prompt, new, at_once),
+                },
+                asked.rounds,
+            )
     said = {"webgpu": ours.tokens, "onnx": theirs.tokens}
     ours_ms, theirs_ms = ([r.decode_seconds for r in rounds[name]] for name in ("webgpu", "onnx"))
     gain = compare(ours_ms, theirs_ms)

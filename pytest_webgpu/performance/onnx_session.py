@@ -69,7 +69,7 @@ class Peer:
             self.caches = dict(zip(names, self._on_device("Add", empty, len(names)), strict=True))
         except Exception as error:  # of classes that the runtime does not publish
             told = f"ONNX Runtime {runtime.__version__} has no {model.name} {dtype} on WebGPU"
-            raise NoPeer(f"{told}: {error}") from error
+            raise NoPeer(f"{told}: {str(error).strip()}") from error
 
     def _on_device(self, op: str, value: NDArray[Any], count: int, **attributes: Any) -> list[Any]:
         """Zeros there, of `value`'s shape, or of its last dimension's greatest for ArgMax. No call allocates any
@@ -94,7 +94,7 @@ class Peer:
         return values
 
     def generate(self, prompt: Sequence[int], new_tokens: int, at_once: bool = True, logits: bool = False) -> Said:
-        """Exactly `new_tokens` greedy tokens. `at_once`: the prompt in one step, else a token a step."""
+        """Exactly `new_tokens` greedy tokens. `at_once`: the prompt in one step, else a token a step. Raises NoPeer."""
         binding = self.session.io_binding()
         for name, cache in self.caches.items():
             binding.bind_ortvalue_input(f"past_{name}", cache)
@@ -116,7 +116,10 @@ class Peer:
             said = i - len(steps) + 1  # the number of the new token, below 0 within the prompt
             token = self.tokens[max(said, 0)]
             binding.bind_ortvalue_output("token", token)
-            self.session.run_with_iobinding(binding)
+            try:
+                self.session.run_with_iobinding(binding)
+            except Exception as error:
+                raise NoPeer(f"ONNX Runtime cannot run its step {i + 1} on WebGPU: {error}") from error
             if said >= 0:
                 binding.bind_ortvalue_input("input_ids", token)
                 if logits:  # the values of a binding are overwritten by its next run
