@@ -50,6 +50,11 @@ def test_the_line_behind_tells_equal_lines_apart(tmp_path: Path) -> None:
     assert {r for _, r in reasons(tmp_path, ENTRY + 'next = ["}"]\n')} == {None}
 
 
+def test_what_the_fault_makes_of_the_line_tells_faults_of_one_kind_apart(tmp_path: Path) -> None:
+    assert "n is 8" not in {r for _, r in reasons(tmp_path, ENTRY + 'into = ["if (id.x < 8u) {"]\n')}
+    assert "n is 8" in {r for _, r in reasons(tmp_path, ENTRY + 'into = ["if (true) {"]\n')}
+
+
 def test_a_folder_without_the_file(tmp_path: Path) -> None:
     assert read_equivalent(tmp_path) == []
 

@@ -6,6 +6,7 @@
     functions = ["main"]                       # those that the line stands in; all where absent
     faults = ["last element left out"]         # in full, or up to the colon
     lines = ["if (TILE_N > 2u) {"]             # the first changed line as it stands in the kernel, without comment
+    into = ["if (TILE_N > (2u) + 1) {"]        # what the fault makes of it; all where absent
     next = ["sum? = *"]                        # patterns of the line behind it; all where absent
 """
 
@@ -22,7 +23,7 @@ from pytest_webgpu.kernels.kernel import KernelSource
 from pytest_webgpu.kernels.mutants import Mutant
 
 NAME = "equivalent.toml"
-_KEYS = {"reason", "kernels", "functions", "faults", "lines", "next"}
+_KEYS = {"reason", "kernels", "functions", "faults", "lines", "into", "next"}
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Equivalent:
     functions: tuple[str, ...]
     faults: tuple[str, ...]
     lines: tuple[str, ...]
+    into: tuple[str, ...]
     next: tuple[str, ...]
 
     def describes(self, kernel: KernelSource, mutant: Mutant) -> bool:
@@ -42,6 +44,7 @@ class Equivalent:
         return (
             not {mutant.fault, mutant.fault.partition(":")[0]}.isdisjoint(self.faults)
             and line in self.lines
+            and (not self.into or any(plain(c[1:]) in self.into for c in mutant.changed if c[0] == "+"))
             and (not self.next or any(fnmatchcase(behind, pattern) for pattern in self.next))
             and (not self.functions or _function(kernel, mutant.line) in self.functions)
             and any(fnmatchcase(stem, pattern) for pattern in self.kernels)
@@ -74,7 +77,7 @@ def read_equivalent(folder: Path) -> list[Equivalent]:
         if wrong:
             raise KernelError(path, 1, f"entry {number}: {wrong[0]}", f"an entry has {', '.join(sorted(_KEYS))}")
         found.append(Equivalent(entry["reason"], *(tuple(entry.get(key, default)) for key, default in (
-            ("kernels", ("*",)), ("functions", ()), ("faults", ()), ("lines", ()), ("next", ())))))  # fmt: skip
+            ("kernels", ("*",)), ("functions", ()), ("faults", ()), ("lines", ()), ("into", ()), ("next", ())))))  # fmt: skip
     return found
 
 
