@@ -132,8 +132,12 @@ def fixed_cases(contract: Contract, kernel: KernelSource, software: bool = False
     chosen += [(wide, p) for p in patterns if (wide, p) not in chosen]
     far = [n for n in fixed if max(n[d] for d in contract.dims) >= LONG and n is not wide]
     chosen += [(n, "normal") for n in far if (n, "normal") not in chosen]  # beside wild data a small term is lost
+    if sizes.past is not None:
+        chosen += [(sizes.past, p) for p in patterns]
+    if sizes.far is not None:
+        chosen.append((sizes.far, "normal"))
     if sizes.long is not None:
-        chosen.append((sizes.long, "equal"))
+        chosen += [(sizes.long, "equal"), (sizes.long, "maximum-last")]
     while len(chosen) < len(tunes):
         chosen += chosen
     made = [

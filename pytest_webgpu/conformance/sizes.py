@@ -30,6 +30,7 @@ FOR_EACH, IN_TURN = (1, 3, LONG), (5, 13, 61, 127, 257, 896, 1029, 4099, 4864, 1
 ALL_AT_ONCE = (1, 3, 68)
 """Of every dim in one fixed case each: odd counts of elements, a tile of 64 and part of another in all directions."""
 SEVERAL = 13  # more than a workgroup makes of any dim in gemv kernels (8), and not a multiple of that
+PAST = 601  # of a cache: more than two workgroups take at a time, and a part
 BEYOND_F16 = 80_000  # so many ones are beyond f16's largest number, 65,504, by more than their sum may be off
 REACH = 32  # how far from a telling size one is looked for that the kernel's conditions allow
 SCALARS = (0, 1, 2, 3, 5, 17, 64, 127)
@@ -56,6 +57,8 @@ class Table:
 
     `long`: rows so long that a sum of ones is beyond what f16 holds, where the kernel takes such.
     `folded`: of a kernel that says fold2d, the least that does not fit one dimension, and tunables that make it cheap.
+    `past`: scalars that dims hold down are as large as they may be: a cache that is full of what was before. `far`:
+    the same of a size beyond what an index in f16 holds.
     `joint`: long rows and several of them, and of all else: whatever a tunable says, each lane has something to do.
     """
 
@@ -64,6 +67,8 @@ class Table:
     long: Names | None
     folded: tuple[Names, dict[str, int]] | None
     joint: Names | None
+    past: Names | None
+    far: Names | None
 
 
 _tables: dict[tuple[Contract, str, str, str, bool], Table] = {}
@@ -83,7 +88,8 @@ def table(contract: Contract, kernel: KernelSource, software: bool = False) -> T
                 "where that is possible, list sizes: @op(draw={DIM: [..]})"
             )
         by_cost = sorted(drawn or fixed, key=source.cost)
-        _tables[key] = Table(tuple(fixed), tuple(by_cost), source.long(), source.folded(), source.joint())
+        singles = source.long(), source.folded(), source.joint(), source.full(PAST), source.full(LONG)
+        _tables[key] = Table(tuple(fixed), tuple(by_cost), *singles)
     return _tables[key]
 
 
@@ -164,6 +170,19 @@ class _Sizes:
             return None
         names = self.complete(dict.fromkeys(self.contract.dims, SEVERAL) | {dim: size}, 16 * BUDGET, keep=dim)
         return names if names is not None and self.fits(names) else None
+
+    def full(self, size: int) -> Names | None:
+        for name in sorted(self.bounding):
+            for dim in sorted({n for _, needs in self.by_name[name] for n in needs} & set(self.contract.dims)):
+                names = self._kept(dim, size)
+                largest = 0 if names is None else self._largest(name, names, size)
+                if names is not None and largest > max(SCALARS):
+                    return full if self.fits(full := {**names, name: largest}) else None
+        return None
+
+    def _largest(self, name: str, names: Names, most: int) -> int:
+        """The largest value up to `most` that the conditions allow."""
+        return next((v for v in range(most, -1, -1) if self._allowed(name, {**names, name: v})), 0)
 
     def folded(self) -> tuple[Names, dict[str, int]] | None:
         tune = {name: min(values) for name, values in self.kernel.header.tune.items()}

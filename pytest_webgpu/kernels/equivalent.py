@@ -23,7 +23,8 @@ from pytest_webgpu.kernels.kernel import KernelSource
 from pytest_webgpu.kernels.mutants import Mutant
 
 NAME = "equivalent.toml"
-_KEYS = {"reason", "kernels", "functions", "faults", "lines", "into", "next"}
+_PATTERNS = ("kernels", "functions", "faults", "lines", "into", "next")
+_KEYS = {"reason", *_PATTERNS}
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ def read_equivalent(folder: Path) -> list[Equivalent]:
         wrong = sorted(set(entry) - _KEYS) or [k for k in ("reason", "faults", "lines") if not entry.get(k)]
         if wrong:
             raise KernelError(path, 1, f"entry {number}: {wrong[0]}", f"an entry has {', '.join(sorted(_KEYS))}")
-        found.append(Equivalent(entry["reason"], *(tuple(entry.get(key, default)) for key, default in (
-            ("kernels", ("*",)), ("functions", ()), ("faults", ()), ("lines", ()), ("into", ()), ("next", ())))))  # fmt: skip
+        given = {"kernels": ("*",), **{key: tuple(entry[key]) for key in entry if key != "reason"}}
+        found.append(Equivalent(entry["reason"], *(given.get(key, ()) for key in _PATTERNS)))
     return found
 
 
