@@ -1,4 +1,9 @@
-"""ONNX Runtime's WebGPU provider from Python: is it here, where do its nodes run, and a greedy generation on it."""
+"""ONNX Runtime's WebGPU provider from Python: is it here, where do its nodes run, and a greedy generation on it.
+
+The provider is the one that onnxruntime-webgpu has built in. The plugin that came after it (onnxruntime-ep-webgpu 0.4
+beside onnxruntime 1.32) refuses an adapter in software: "a virtual GPU device ... can only serve a compile-only
+session".
+"""
 
 from __future__ import annotations
 
