@@ -89,7 +89,7 @@ def test_a_replayed_case_fails_alone_and_passes_when_mended(runner):
 
 def test_a_kernel_that_hangs_is_told_and_the_next_one_runs(runner):
     text = ADD.replace("    let i = id.x;", "    let i = id.x;\n    loop { if (out[0] == 1.25) { break; } }")
-    with pytest.raises(ConformanceFailure, match=r"mine.wgsl as add: hung(?s:.)*again with"):
+    with pytest.raises(ConformanceFailure, match=r"\Ahung: .*mine.wgsl as add(?s:.)*again with"):
         held(text, runner, Settings(max_examples=1, deadline=0.5))
     assert held(ADD, runner).cases
 
@@ -197,3 +197,11 @@ def test_a_failure_in_a_test_of_ones_own_shows_that_tests_line_and_not_our_frame
     shown = ['>*wgsl("add.wgsl").check("nope")', "E *no op is named 'nope'*", "*.py:2: ContractError"]
     result.stdout.fnmatch_lines(shown)
     assert "state.py" not in result.stdout.str()
+
+
+def test_a_nan_has_no_error_in_bounds(runner):
+    with pytest.raises(ConformanceFailure, match=r"\Awrong value: NaN") as failure:
+        text, old, new, _ = FAULTS["maximum not subtracted"]
+        held(text.replace(old, new), runner)
+    assert re.search(r"bound          [\d.e-]+$", str(failure.value), re.M)
+    assert "nan times" not in str(failure.value)

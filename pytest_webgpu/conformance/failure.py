@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,6 +76,7 @@ def describe(
         ]
         if element.bound:
             lines.append(f"  bound          {element.bound:.3g}")
+        if element.bound and math.isfinite(element.ratio):
             error = f"{abs(element.got - element.wanted):.3g}: {element.ratio:.3g} times the bound"
             lines.append(f"  error          {error}, {element.ulps:.3g} ULP of {element.dtype}")
         owners = ", ".join(f"{name} {share:.0%}" for name, _, share in shares[:4] if share >= 0.01)
@@ -89,7 +91,7 @@ def describe(
 
 def describe_error(subject: Subject, case: Case | None, cause: str, error: Exception) -> str:
     """The report of a kernel that could not be run to its end."""
-    lines = [f"{subject.title}: {cause}", "", *(f"  {line}" for line in str(error).splitlines())]
+    lines = [f"{cause}: {subject.title}", "", *(f"  {line}" for line in str(error).splitlines())]
     if case is not None:
         lines += ["", f"  sizes          {sizes(case)}", f"  data           {case.pattern}, seed {case.seed}"]
     lines.append(f"  adapter        {subject.adapter}")
