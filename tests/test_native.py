@@ -3,8 +3,11 @@
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_webgpu.gpu.adapters import choose
+from pytest_webgpu.gpu.buffers import pooled_size
 from pytest_webgpu.gpu.job import (
     MODES,
     Bound,
@@ -115,3 +118,16 @@ def test_a_program_keeps_the_buffers_that_were_dropped(runner):
     runner.run(Job((RunProgram("thrice", wait=True), Drop(("*",)))))
     with pytest.raises(ValidationError, match="There is no program 'thrice'; there are: none"):
         runner.run(Job((RunProgram("thrice"),)))
+
+
+@pytest.mark.parametrize(
+    ("size", "capacity"), [(4, 256), (257, 512), (65_536, 65_536), (65_537, 69_632), (1 << 24, 1 << 24)]
+)
+def test_size_classes(size, capacity):
+    assert pooled_size(size) == capacity
+
+
+@given(st.integers(65_537, 1 << 24))
+def test_a_large_buffer_takes_a_sixteenth_more_at_most(size):
+    assert size <= pooled_size(size) <= size * 17 / 16
+    assert pooled_size(pooled_size(size)) == pooled_size(size)

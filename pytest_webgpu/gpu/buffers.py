@@ -13,6 +13,7 @@ from pytest_webgpu.gpu.checks import Sized, whole_size
 from pytest_webgpu.gpu.job import Bytes, ValidationError
 
 POOLED_BYTES = 16 << 20  # larger buffers are made to measure and freed when dropped
+FINE_BYTES = 64 << 10  # larger size classes lie closer together
 POOL_BYTES = 256 << 20
 CHUNK = POOLED_BYTES  # large reads go through staging buffers of the pool, large writes likewise in pieces
 STAGED_BYTES = 64 << 20  # of writes that the library may hold before they are submitted
@@ -61,8 +62,7 @@ class Buffers:
     def make(self, size: int, usage: str = "storage") -> Buffer:
         """A buffer whose bytes are zero at its first use. `size` in bytes, rounded up to 4."""
         size = whole_size(size, self._limits)
-        pooled = min(self._limits["max-buffer-size"], max(256, 1 << (size - 1).bit_length()))
-        capacity = pooled if size <= POOLED_BYTES else size
+        capacity = min(self._limits["max-buffer-size"], pooled_size(size)) if size <= POOLED_BYTES else size
         self._bytes += capacity
         self._peak = max(self._peak, self._bytes)
         if free := self._free.get((usage, capacity)):
@@ -194,6 +194,17 @@ class Buffers:
     def _count(self, **issued: int) -> None:
         for name, n in issued.items():
             self.counts[name] += n
+
+
+def pooled_size(size: int) -> int:
+    """Bytes of the size class that `size` bytes are in: powers of two from 256, from 64 KiB in 16 steps each.
+
+    The large ones are what a model is made of, and at most a sixteenth too much; the small ones are many, and few
+    classes find them in the pool.
+    """
+    power = max(256, 1 << (size - 1).bit_length())
+    step = power if power <= FINE_BYTES else power // 32
+    return -(-size // step) * step
 
 
 def check_range(buffer: Sized, offset: int, size: int, what: str) -> None:

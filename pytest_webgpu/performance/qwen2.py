@@ -22,7 +22,7 @@ import torch
 from pytest_webgpu.compiler.plan import Plan
 from pytest_webgpu.gpu import open_runner
 from pytest_webgpu.gpu.adapters import choose
-from pytest_webgpu.gpu.job import Job, MeasureDeviceTime, MissingFeature, Runner
+from pytest_webgpu.gpu.job import Job, MeasureDeviceTime, MeasureMemory, MissingFeature, Runner
 from pytest_webgpu.performance.roofline import measure_roofline
 from pytest_webgpu.qwen2 import peer, reference
 from pytest_webgpu.qwen2.config import Model, find_model
@@ -39,6 +39,7 @@ def measure_webgpu(
     """Decode after a short prompt, time to first token of a long one, and where a token's time goes."""
     generator = Generator(model, runner, dtype, fusions, capacity=max(prompt + new, LONG_PROMPT + 16))
     steps = sorted({c.length for c in generator.chunked(prompt)} | {1})
+    before = runner.run(Job((MeasureMemory(),))).values[0]["bytes"]
     try:
         seconds: dict[str, float] = {}
         with _timed(seconds, "plan"):
@@ -48,6 +49,7 @@ def measure_webgpu(
             generator.session.load(*plans)
         with _timed(seconds, "first_generation"):
             first = generator.generate(model.drawn_prompt(prompt), new, logits=True)
+        held = runner.run(Job((MeasureMemory(),))).values[0]["peak_bytes"] - before
         with _timed(seconds, "cached_plan"):
             again = Generator(model, runner, dtype, fusions, generator.capacity)
             for n in steps:
@@ -67,6 +69,9 @@ def measure_webgpu(
             "counts_per_token": rounds[0].counts_per_token,
             "by_op_us": _by_op(runner, plan, program),
             "weight_bytes": plan.bytes("weight"),
+            "cache_bytes": plan.bytes("cache"),
+            "buffer_bytes_at_most": held,
+            "buffers_over_weights_and_cache": held / plan.bytes("weight", "cache"),
             "tokens": first.tokens,
             "same_tokens_each_round": all(r.tokens == first.tokens for r in rounds),
             "logits": first.logits,
