@@ -200,8 +200,8 @@ def test_a_failure_in_a_test_of_ones_own_shows_that_tests_line_and_not_our_frame
 
 
 def test_a_nan_has_no_error_in_bounds(runner):
+    text, old, new, _ = FAULTS["maximum not subtracted"]
     with pytest.raises(ConformanceFailure, match=r"\Awrong value: NaN") as failure:
-        text, old, new, _ = FAULTS["maximum not subtracted"]
         held(text.replace(old, new), runner)
     assert re.search(r"bound          [\d.e-]+$", str(failure.value), re.M)
     assert "nan times" not in str(failure.value)
