@@ -39,7 +39,7 @@ def measure_webgpu(
     """Decode after a short prompt, time to first token of a long one, and where a token's time goes."""
     generator = Generator(model, runner, dtype, fusions, capacity=max(prompt + new, LONG_PROMPT + 16))
     steps = sorted({c.length for c in generator.chunked(prompt)} | {1})
-    before = runner.run(Job((MeasureMemory(),))).values[0]["bytes"]
+    before = _buffers(runner)["bytes"]
     try:
         seconds: dict[str, float] = {}
         with _timed(seconds, "plan"):
@@ -49,7 +49,7 @@ def measure_webgpu(
             generator.session.load(*plans)
         with _timed(seconds, "first_generation"):
             first = generator.generate(model.drawn_prompt(prompt), new, logits=True)
-        held = runner.run(Job((MeasureMemory(),))).values[0]["peak_bytes"] - before
+        held = _buffers(runner)["peak_bytes"] - before
         with _timed(seconds, "cached_plan"):
             again = Generator(model, runner, dtype, fusions, generator.capacity)
             for n in steps:
@@ -80,6 +80,12 @@ def measure_webgpu(
         }
     finally:
         generator.close()
+
+
+def _buffers(runner: Runner) -> dict[str, Any]:
+    value = runner.run(Job((MeasureMemory(),))).values[0]
+    assert value is not None
+    return value
 
 
 @contextlib.contextmanager
