@@ -39,6 +39,11 @@ def _few(shape: tuple[int, ...], rng: Rng) -> Array:
     return rng.integers(-2, 3, shape).astype(np.float64)
 
 
+def _opposed(shape: tuple[int, ...], rng: Rng) -> Array:
+    """Products that are all far below zero, though not so far that their errors leave a softmax of them open."""
+    return -min(30000, 80000 / max(1, shape[-1])) * rng.uniform(1, 2, shape)
+
+
 PATTERNS: dict[str, Callable[[tuple[int, ...], Rng], Array]] = {
     "normal": lambda shape, rng: rng.standard_normal(shape),
     "uniform": lambda shape, rng: rng.uniform(0, 1, shape),
@@ -57,7 +62,7 @@ PATTERNS: dict[str, Callable[[tuple[int, ...], Rng], Array]] = {
     "tie-across": _ties(lambda n, rng: int(rng.integers(n)), lambda n, rng: int(rng.integers(n))),
     "maximum-last": _ties(lambda n, rng: n - 1),
     "ties": _few,
-    "opposed": lambda shape, rng: -30000 * rng.uniform(1, 2, shape),  # products that are all far below zero
+    "opposed": _opposed,
 }
 
 BESIDE: dict[str, Callable[[tuple[int, ...], Rng], Array]] = {
